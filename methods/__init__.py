@@ -1,0 +1,58 @@
+"""Scoring methods by name: the built-in ones, and those that other packages register."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from typing import TYPE_CHECKING
+
+from headtool.errors import HeadtoolError, unknown
+
+if TYPE_CHECKING:
+    from headtool.methods.base import Method
+
+__all__ = ["BUILTIN", "ENTRY_POINTS", "get_method", "method_names"]
+
+BUILTIN = {
+    "ablation": "headtool.methods.ablation:Ablation",
+    "confidence": "headtool.methods.confidence:Confidence",
+    "gates": "headtool.methods.gates:Gates",
+    "gradient": "headtool.methods.gradient:Gradient",
+}
+"""Name to ``module:class``; nothing is imported before it is asked for."""
+
+ENTRY_POINTS = "headtool.methods"
+"""Entry-point group in which other packages register methods."""
+
+
+def _registered() -> dict[str, str]:
+    """All methods; a name taken twice is an error, never an overwrite."""
+    known = dict(BUILTIN)
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        if known.get(entry.name, entry.value) != entry.value:
+            raise HeadtoolError(
+                f"two methods are called '{entry.name}': {known[entry.name]} and {entry.value}; "
+                "uninstall one of the packages or rename its entry point"
+            )
+        known[entry.name] = entry.value
+    return known
+
+
+def method_names() -> tuple[str, ...]:
+    """Names of all methods, built in or registered, sorted."""
+    return tuple(sorted(_registered()))
+
+
+def get_method(name: str) -> type[Method]:
+    """Return the method class called `name`; an unknown name is a `HeadtoolError`."""
+    known = _registered()
+    if name not in known:
+        raise unknown("method", name, known)
+    module, _, attribute = known[name].partition(":")
+    try:
+        found: type[Method] = getattr(importlib.import_module(module), attribute)
+    except (ImportError, AttributeError) as error:
+        if name in BUILTIN:
+            raise
+        raise HeadtoolError(f"method '{name}' ({known[name]}) cannot be loaded: {error}") from error
+    return found

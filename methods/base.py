@@ -1,0 +1,282 @@
+"""What every scoring method is: a frozen set of options and one computation."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headtool.errors import HeadtoolError, nearest
+from headtool.heads import Kind, Sites
+from headtool.metrics import Metric, default_metric, get_metric
+from headtool.models.base import Examples, ModelAdapter
+from headtool.progress import Progress, silent
+from headtool.provenance import provenance
+from headtool.results import HeadScores, Outcomes, score_frame
+
+__all__ = ["Job", "Method", "Option", "Scored", "influence_stderr", "option", "ratio_of_sums"]
+
+T = TypeVar("T")
+
+
+def option(default: T, help: str, *, choices: Iterable[str] = ()) -> T:  # noqa: A002
+    """Declare an option of a method: its default, what it means, and the values it may take."""
+    metadata = {"help": help, "choices": tuple(choices)}
+    return typing.cast(T, field(default=default, metadata=metadata))
+
+
+@dataclass(frozen=True)
+class Option:
+    """How an option appears to a user."""
+
+    name: str
+    default: Any
+    help: str
+    choices: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a method is asked to score.
+
+    Attributes
+    ----------
+    model, examples
+        The model and its tokenised data set.
+    sites
+        The sites whose heads are to be scored.
+    metric
+        What "better" means where a method measures the model's quality.
+    seed
+        Seed of everything random.
+    progress
+        Reports progress.
+    """
+
+    model: ModelAdapter
+    examples: Examples
+    sites: Sites
+    metric: Metric
+    seed: int = 0
+    progress: Progress = silent
+
+    def columns(self, per_head: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Pick the job's heads from an array whose last axis runs over all heads of the model."""
+        wanted = [self.model.sites.position(head) for head in self.sites.heads]
+        return per_head[..., wanted]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What a method computed, per head of ``job.sites`` in canonical order.
+
+    Attributes
+    ----------
+    score
+        Shape [heads]; higher is more important.
+    stderr
+        Standard error over examples, shape [heads]; NaN where the method has none.
+    columns
+        Further columns of the result frame, each [heads].
+    tables
+        Further tables by name.
+    weights
+        Weights that the method trained, by parameter name.
+    outcomes
+        Per-example outcomes of the masks that it ran.
+    """
+
+    score: NDArray[np.float64]
+    stderr: NDArray[np.float64]
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    outcomes: Outcomes | None = None
+
+
+@dataclass(frozen=True)
+class Method(ABC):
+    """Base class of the scoring methods.
+
+    A method is a frozen dataclass whose fields, declared with `option`, are its options. It
+    implements `compute`; users call `score`.
+    """
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    reference: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        for declared in self.options():
+            value = getattr(self, _field_name(type(self), declared.name))
+            if declared.choices and value not in declared.choices:
+                raise HeadtoolError(
+                    f"{self.name}.{declared.name} must be one of {', '.join(declared.choices)}, "
+                    f"got '{value}'"
+                )
+        self.check()
+
+    def check(self) -> None:  # noqa: B027 - most methods have nothing to add
+        """Validate the options beyond their choices; raise `HeadtoolError` for a bad one."""
+
+    @abstractmethod
+    def compute(self, job: Job) -> Scored:
+        """Compute the scores. Model and examples must be left as they were found."""
+
+    def score(
+        self,
+        model: ModelAdapter,
+        examples: Examples,
+        *,
+        kinds: Iterable[Kind] | None = None,
+        metric: str | None = None,
+        seed: int = 0,
+        progress: Progress = silent,
+    ) -> HeadScores:
+        """Score the heads of a model on a data set.
+
+        Parameters
+        ----------
+        model
+            The model; it is left as it was.
+        examples
+            The data set, as ``model.encode`` returned it.
+        kinds
+            Attention kinds to score; None for all.
+        metric
+            Name of the metric; None for the task's own.
+        seed
+            Seed of everything random.
+        progress
+            Reports progress.
+
+        Returns
+        -------
+        HeadScores
+            A row per head, with the provenance that reproduces it.
+        """
+        measure = get_metric(
+            metric or default_metric(model.task), task=model.task, n_labels=len(model.labels) or None
+        )
+        job = Job(model, examples, model.sites.restrict(kinds), measure, seed, progress)
+        scored = self.compute(job)
+        frame = score_frame(self.name, job.sites, scored.score, scored.stderr, **scored.columns)
+        return HeadScores(
+            self.name,
+            frame,
+            provenance(model, examples, self.name, self.settings(), measure.name, seed),
+            scored.tables,
+            scored.weights,
+            scored.outcomes,
+        )
+
+    @classmethod
+    def options(cls) -> tuple[Option, ...]:
+        """The options with their defaults, as a user sees them."""
+        return tuple(
+            Option(f.name.rstrip("_"), f.default, f.metadata["help"], f.metadata["choices"])
+            for f in dataclasses.fields(cls)
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """The options in force by name."""
+        return {
+            f.name.rstrip("_"): getattr(self, f.name) for f in dataclasses.fields(self)
+        }
+
+    @classmethod
+    def configured(cls, texts: Mapping[str, str]) -> typing.Self:
+        """Build the method from option values as text, as ``--set`` gives them."""
+        known = [declared.name for declared in cls.options()]
+        hints = typing.get_type_hints(cls)
+        values = {}
+        for name, text in texts.items():
+            if name not in known:
+                if not known:
+                    raise HeadtoolError(f"{cls.name} has no options, got '{name}'")
+                raise HeadtoolError(
+                    f"{cls.name} has no option '{name}'{nearest(name, known)} "
+                    f"(known: {', '.join(known)})"
+                )
+            attribute = _field_name(cls, name)
+            values[attribute] = _parse(text, hints[attribute], f"{cls.name}.{name}")
+        return cls(**values)
+
+
+def _field_name(cls: type[Method], name: str) -> str:
+    """A field whose name is a Python keyword carries an underscore that users never see."""
+    return next(f.name for f in dataclasses.fields(cls) if f.name.rstrip("_") == name)
+
+
+def _parse(text: str, hint: Any, name: str) -> Any:
+    """Read an option's value according to its annotation."""
+    if isinstance(hint, types.UnionType):
+        if text.lower() == "none":
+            return None
+        hint = next(part for part in typing.get_args(hint) if part is not type(None))
+    if hint is bool:
+        if text.lower() not in ("true", "false"):
+            raise HeadtoolError(f"{name} must be true or false, got '{text}'")
+        return text.lower() == "true"
+    if hint in (int, float):
+        try:
+            return hint(text)
+        except ValueError:
+            kind = "a whole number" if hint is int else "a number"
+            raise HeadtoolError(f"{name} must be {kind}, got '{text}'") from None
+    return text
+
+
+def influence_stderr(influence: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Standard error of statistics whose first-order influence values are given.
+
+    Parameters
+    ----------
+    influence
+        Influence of each unit (example, batch) on each statistic, [units, statistics], such that
+        the statistic's error is their mean.
+
+    Returns
+    -------
+    ndarray
+        ``sqrt(sum influence^2 / (n (n - 1)))``, shape [statistics]; NaN for fewer than two units.
+    """
+    units = len(influence)
+    if units < 2:
+        return np.full(influence.shape[1], np.nan)
+    result: NDArray[np.float64] = np.sqrt((influence**2).sum(axis=0) / (units * (units - 1)))
+    return result
+
+
+def ratio_of_sums(
+    numerator: NDArray[np.float64], denominator: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Ratio of sums over examples, and each example's influence on it (delta method).
+
+    Parameters
+    ----------
+    numerator, denominator
+        Shape [N, heads].
+
+    Returns
+    -------
+    ratio, influence
+        Shapes [heads] and [N, heads].
+    """
+    total = denominator.sum(axis=0)
+    ratio = numerator.sum(axis=0) / np.where(total > 0, total, np.nan)
+    return ratio, (numerator - ratio * denominator) / np.where(total > 0, total, np.nan) * len(
+        numerator
+    )
+
+
+

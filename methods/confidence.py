@@ -1,0 +1,86 @@
+"""Attention confidence (Voita et al. 2019, sec. 4): how sharply a head attends."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from headtool.heads import AttentionSite
+from headtool.methods.base import Job, Method, Scored, influence_stderr, option, ratio_of_sums
+from headtool.models.base import Batch
+from headtool.observation import observe
+
+__all__ = ["Confidence"]
+
+
+@dataclass(frozen=True)
+class Confidence(Method):
+    """Mean over query tokens of the largest attention weight, or of the negated entropy in nats.
+
+    A head that always attends to one token scores 1 (entropy: 0); uniform attention over n keys
+    scores 1/n (entropy: -log n). Padding never counts, neither as query nor as key; in `cross`
+    attention, queries are target tokens. A higher score means a more confident head, which Voita
+    et al. found to go with importance; it does not look at the loss. The standard error is that
+    of the mean over tokens, over examples.
+
+    References
+    ----------
+    Voita, Talbot, Moiseev, Sennrich & Titov 2019, "Analyzing Multi-Head Self-Attention", sec. 4.
+    """
+
+    name: ClassVar[str] = "confidence"
+    summary: ClassVar[str] = "mean of the largest attention weight over query tokens"
+    reference: ClassVar[str] = "Voita et al. 2019, sec. 4"
+
+    statistic: str = option(
+        "max", "largest weight, or negated entropy", choices=("max", "entropy")
+    )
+    exclude: str = option(
+        "eos",
+        "query tokens to leave out: end of sequence (separators in BERT-type models), all special "
+        "tokens, or none",
+        choices=("eos", "special", "none"),
+    )
+
+    def compute(self, job: Job) -> Scored:
+        """Stream the attention of the data set."""
+        sums = _TokenSums(self, job)
+        observe(job.model, job.examples, [sums], progress=job.progress)
+        score, influence = ratio_of_sums(sums.values, sums.tokens)
+        return Scored(score, influence_stderr(influence))
+
+
+class _TokenSums:
+    """Per example and head: the statistic summed over counted query tokens, and their number."""
+
+    def __init__(self, method: Confidence, job: Job) -> None:
+        shape = (len(job.examples), job.sites.n_heads)
+        self.values = np.zeros(shape)
+        self.tokens = np.zeros(shape)
+        self.method = method
+        self.sites = job.sites
+
+    def update(
+        self, site: AttentionSite, attention: Tensor, contexts: Tensor, batch: Batch
+    ) -> None:
+        """Add one site of one batch."""
+        if site not in self.sites.items:
+            return
+        queries = batch.queries[site.kind]
+        counted = queries.real
+        if self.method.exclude != "none":
+            left_out = queries.eos if self.method.exclude == "eos" else queries.special
+            counted = counted & ~left_out
+        attention = attention.double()
+        if self.method.statistic == "max":
+            values = attention.amax(dim=-1)
+        else:
+            values = torch.special.xlogy(attention, attention).sum(dim=-1)
+        columns = self.sites.columns(site)
+        kept = values.masked_fill(~counted[:, None], 0.0).sum(dim=-1)
+        self.values[batch.index, columns] = kept.cpu().numpy()
+        self.tokens[batch.index, columns] = counted.sum(dim=-1, keepdim=True).cpu().numpy()

@@ -1,0 +1,1 @@
+"""headtool: compare ways of scoring and pruning attention heads."""

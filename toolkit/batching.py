@@ -1,0 +1,68 @@
+"""Batches of examples of similar length under a budget of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from headtool.errors import HeadtoolError
+
+__all__ = ["length_buckets"]
+
+
+def length_buckets(
+    lengths: Sequence[int] | npt.NDArray[np.integer],
+    *,
+    batch_tokens: int,
+    max_examples: int | None = None,
+) -> list[npt.NDArray[np.int64]]:
+    """Group examples into batches that hold little padding.
+
+    Examples are sorted by length, equal ones in their given order, and cut greedily. The shapes of
+    the batches therefore depend on the lengths alone, not on the order in which they come.
+
+    Parameters
+    ----------
+    lengths
+        Tokens of each example.
+    batch_tokens
+        Most tokens of a batch, padding included: examples times the longest of them. An example
+        that is longer on its own forms a batch of its own.
+    max_examples
+        Most examples of a batch.
+
+    Returns
+    -------
+    list of numpy.ndarray
+        Indices (int64) of each batch, the shortest examples first; every index occurs once.
+
+    Raises
+    ------
+    HeadtoolError
+        If `batch_tokens` or `max_examples` is below one.
+
+    Examples
+    --------
+    >>> [batch.tolist() for batch in length_buckets([9, 3, 4, 3], batch_tokens=10)]
+    [[1, 3], [2], [0]]
+    """
+    if batch_tokens < 1:
+        raise HeadtoolError(f"--batch-tokens must be at least 1, got {batch_tokens}")
+    if max_examples is not None and max_examples < 1:
+        raise HeadtoolError(f"the examples in a batch must be at least 1, got {max_examples}")
+    sizes = np.asarray(lengths, dtype=np.int64)
+    order = np.argsort(sizes, kind="stable").astype(np.int64)
+    most = len(order) if max_examples is None else max_examples
+    batches: list[npt.NDArray[np.int64]] = []
+    start = 0
+    for end, longest in enumerate(sizes[order].tolist()):
+        # Ascending order: the example at `end` is the longest of the batch that it would join.
+        joined = end - start + 1
+        if joined > 1 and (joined * longest > batch_tokens or joined > most):
+            batches.append(order[start:end])
+            start = end
+    if len(order):
+        batches.append(order[start:])
+    return batches

@@ -1,0 +1,145 @@
+"""The one type that every data set becomes, whatever it was read from."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from headtool.errors import HeadtoolError
+
+__all__ = ["Kind", "TextData", "check_limit"]
+
+Kind = Literal["classification", "translation", "text"]
+
+_COLUMNS: dict[Kind, tuple[set[str], ...]] = {
+    "classification": ({"text_a", "label"}, {"text_a", "text_b", "label"}),
+    "translation": ({"source", "target"},),
+    "text": ({"text"},),
+}
+
+
+def check_limit(limit: int) -> None:
+    """Refuse a number of examples below one.
+
+    Raises
+    ------
+    HeadtoolError
+        If `limit` is below one.
+    """
+    if limit < 1:
+        raise HeadtoolError(f"--limit must be at least 1, got {limit}")
+
+
+@dataclass(frozen=True)
+class TextData:
+    """Hold a data set as columns of strings, before any tokenizer has seen it.
+
+    Parameters
+    ----------
+    spec
+        The data set as the user named it.
+    kind
+        ``classification`` (columns ``text_a``, optionally ``text_b``, and ``label``, the labels as
+        written; regression targets are labels too), ``translation`` (``source``, ``target``) or
+        ``text`` (``text``: one string per document).
+    columns
+        Column name to strings; all columns have the same length, at least one row.
+    pretokenized
+        Whether the strings are symbols of the model's dictionary, separated by spaces, to which no
+        byte-pair encoding may be applied again.
+    languages
+        Source and target language where the data itself records them (fairseq's binary folders).
+
+    Raises
+    ------
+    ValueError
+        If the columns do not fit the kind, differ in length or are empty.
+
+    Examples
+    --------
+    >>> data = TextData("reviews.tsv", "classification", {"text_a": ("good",), "label": ("1",)})
+    >>> len(data), data.name
+    (1, 'reviews')
+    """
+
+    spec: str
+    kind: Kind
+    columns: Mapping[str, tuple[str, ...]]
+    pretokenized: bool = False
+    languages: tuple[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if set(self.columns) not in _COLUMNS[self.kind]:
+            raise ValueError(f"{self.kind} data cannot have columns {sorted(self.columns)}")
+        lengths = {len(values) for values in self.columns.values()}
+        if len(lengths) != 1 or 0 in lengths:
+            raise ValueError(f"columns need one common length above zero, got {sorted(lengths)}")
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def name(self) -> str:
+        """A short name for tables: the last two parts of the spec's path, without suffix."""
+        return _short_name(self.spec)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 (hex) of the kind, the column names and the contents; the spec plays no part."""
+        digest = hashlib.sha256()
+        digest.update(f"{self.kind} pretokenized={self.pretokenized}\n".encode())
+        for name in sorted(self.columns):
+            values = self.columns[name]
+            digest.update(f"{name} {len(values)}\n".encode())
+            for value in values:
+                encoded = value.encode("utf-8")
+                # The length in front keeps ("ab", "c") and ("a", "bc") apart.
+                digest.update(f"{len(encoded)}:".encode())
+                digest.update(encoded)
+        return digest.hexdigest()
+
+    def head(self, n: int) -> TextData:
+        """Return the first `n` rows (all of them if there are fewer).
+
+        Raises
+        ------
+        HeadtoolError
+            If `n` is below one.
+        """
+        check_limit(n)
+        return self if n >= len(self) else self.take(range(n))
+
+    def take(self, indices: Iterable[int]) -> TextData:
+        """Return the rows at `indices`, in that order; an index may occur more than once.
+
+        Raises
+        ------
+        IndexError
+            If an index is out of range.
+        ValueError
+            If there is no index.
+        """
+        rows = list(indices)
+        columns = {
+            name: tuple(values[row] for row in rows) for name, values in self.columns.items()
+        }
+        return replace(self, columns=columns)
+
+
+def _short_name(spec: str) -> str:
+    for scheme in ("builtin:", "fairseq-bin:", "hub:"):
+        if spec.startswith(scheme):
+            return "/".join(_last_parts(Path(spec.removeprefix(scheme).replace(":", "/"))))
+    first_file = Path(spec if os.path.exists(spec) else spec.split(",")[0])
+    *folder, file = _last_parts(first_file)
+    return "/".join([*folder, Path(file).stem])
+
+
+def _last_parts(path: Path) -> list[str]:
+    parts = [part for part in path.parts if part not in (path.anchor, "..", "~")]
+    return parts[-2:] or [str(path)]

@@ -1,0 +1,95 @@
+"""Data sets from the Hugging Face hub or a local folder, through the `datasets` library."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from headtool.data.messages import first_line
+from headtool.data.tables import Table, as_cells
+from headtool.data.textfile import user_path
+from headtool.errors import HeadtoolError
+
+__all__ = ["hub_table"]
+
+# The split may carry a slice that itself holds a colon: validation[:200].
+_SPEC = re.compile(r"(?P<path>.+):(?P<split>[\w.+-]+(?:\[[^\]]*\])?)")
+
+
+def hub_table(spec: str) -> Table:
+    """Load ``hub:NAME[/CONFIG]:SPLIT``, such as ``hub:glue/sst2:validation``.
+
+    NAME is a name on the hub, with or without its owner, or a local folder. Of two parts, the
+    second is tried as a configuration first and as a name of the owner's second. Fields inside a
+    field are columns with a dot: ``translation.de``.
+
+    Raises
+    ------
+    HeadtoolError
+        If the spec does not parse, or the data set, configuration or split is not there or not
+        reachable.
+    """
+    match = _SPEC.fullmatch(spec.removeprefix("hub:"))
+    if match is None:
+        raise HeadtoolError(f"{spec!r} lacks its split; write it like hub:glue/sst2:validation")
+    import datasets
+
+    data = _load(match["path"], match["split"], spec).flatten()
+    if len(data) == 0:
+        raise HeadtoolError(f"{spec!r} has no rows; choose another split")
+    features = data.features
+
+    def place(index: int) -> str:
+        return f"{spec!r}, row {index + 1}"
+
+    def cells(name: str) -> list[str | None]:
+        feature = features[name]
+        names = feature.names if isinstance(feature, datasets.ClassLabel) else None
+        return as_cells(data[name], name, place, label_names=names)
+
+    return Table(source=repr(spec), header=tuple(data.column_names), cells=cells, place=place)
+
+
+def _load(path: str, split: str, spec: str) -> Any:
+    import datasets
+
+    error: Exception | None = None
+    for arguments in _readings(path):
+        try:
+            return datasets.load_dataset(*arguments, split=split)
+        except datasets.exceptions.DatasetNotFoundError as not_found:
+            error = error or not_found
+        except ConnectionError as unreachable:
+            error = error or unreachable
+            if not datasets.config.HF_HUB_OFFLINE:
+                break  # each further try would wait for its own time-out
+        except (OSError, ValueError, RuntimeError, datasets.exceptions.DatasetsError) as failed:
+            raise HeadtoolError(
+                f"cannot load {spec!r}: {first_line(failed.__cause__ or failed)}"
+            ) from None
+    if isinstance(error, ConnectionError):
+        raise HeadtoolError(
+            f"cannot reach the hub for {spec!r}, and it is not in the local cache; check the "
+            "network (HF_HUB_OFFLINE must be unset), or give a file"
+        ) from None
+    raise HeadtoolError(
+        f"the hub has no public data set for {spec!r}; check the name (owner/name/config), "
+        "log in with 'hf auth login' if it is gated, or give a file"
+    ) from None
+
+
+def _readings(path: str) -> list[tuple[str, ...]]:
+    """Return the ways to read a path as arguments of ``load_dataset``, the likelier first."""
+    folder = user_path(path)
+    if os.path.isdir(folder):
+        return [(str(folder),)]
+    if os.path.isdir(folder.parent) and folder.parent != Path("."):
+        return [(str(folder.parent), folder.name)]
+    parts = path.split("/")
+    if len(parts) == 3:
+        return [(f"{parts[0]}/{parts[1]}", parts[2])]
+    if len(parts) == 2:
+        return [(parts[0], parts[1]), (path,)]
+    return [(path,)]

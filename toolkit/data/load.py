@@ -1,0 +1,152 @@
+"""From a ``--data`` SPEC to a data set."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from headtool.data.columns import check_columns, text_data
+from headtool.data.dataset import Kind, TextData, check_limit
+from headtool.data.fairseq_bin import fairseq_bin_data
+from headtool.data.hub import hub_table
+from headtool.data.messages import quoted
+from headtool.data.tables import TABLE_READERS, Table
+from headtool.data.textfile import quoted_path, read_lines, user_path
+from headtool.errors import HeadtoolError, unknown
+
+__all__ = ["BUILTIN_DATA", "load_data"]
+
+BUILTIN_DATA: dict[str, tuple[str, str, Kind]] = {
+    "nli/matched": ("headtool.builtin.nli", "matched", "classification"),
+    "nli/mismatched": ("headtool.builtin.nli", "mismatched", "classification"),
+    "mt/test": ("headtool.builtin.mt", "test", "translation"),
+    "mt/noisy": ("headtool.builtin.mt", "noisy", "translation"),
+}
+
+
+def load_data(
+    spec: str, *, columns: Mapping[str, str] | None = None, limit: int | None = None
+) -> TextData:
+    """Load and check the data set that a spec names.
+
+    ======================================  ========================================================
+    spec                                    what it is
+    ======================================  ========================================================
+    ``builtin:nli/matched``                 a set of the built-in models (also ``nli/mismatched``,
+                                            ``mt/test``, ``mt/noisy``)
+    ``dev.tsv``                             GLUE's tab-separated values: header, no quoting
+    ``dev.csv``                             comma-separated values as the csv module reads them
+    ``dev.jsonl``, ``dev.parquet``          one JSON object per line; Parquet
+    ``book.txt``                            one document for a language model
+    ``test.de,test.en``                     two line-aligned files for translation
+    ``fairseq-bin:DIR/test``                a split that fairseq-preprocess wrote
+    ``hub:glue/sst2:validation``            a split from the Hugging Face hub or a local folder
+    ======================================  ========================================================
+
+    Parameters
+    ----------
+    spec
+        The data set's name.
+    columns
+        Role to column name for tables and hub data, as :func:`parse_columns` returns it.
+    limit
+        Keep only so many rows from the start.
+
+    Raises
+    ------
+    HeadtoolError
+        If the spec, the columns, the limit or the data is faulty; the message names the remedy.
+    """
+    if limit is not None:
+        check_limit(limit)
+    check_columns(columns or {})
+    data = _load(spec, columns or {})
+    return data if limit is None else data.head(limit)
+
+
+def _load(spec: str, columns: Mapping[str, str]) -> TextData:
+    table = _table(spec)
+    if table is not None:
+        return text_data(table, columns, spec)
+    if columns:
+        raise HeadtoolError(
+            f"--columns applies to tables ({', '.join(TABLE_READERS)}, hub:), not to {spec!r}; "
+            "leave it out"
+        )
+    if spec.startswith("builtin:"):
+        return _builtin(spec)
+    if spec.startswith("fairseq-bin:"):
+        return fairseq_bin_data(spec)
+    if _is_pair(spec):
+        return _parallel(spec)
+    path = user_path(spec)
+    if path.suffix.lower() == ".txt":
+        return _document(path, spec)
+    raise _unknown_format(path, spec)
+
+
+def _table(spec: str) -> Table | None:
+    if spec.startswith("hub:"):
+        return hub_table(spec)
+    path = user_path(spec)
+    reader = TABLE_READERS.get(path.suffix.lower())
+    if reader is None or _is_pair(spec) or spec.startswith(("builtin:", "fairseq-bin:")):
+        return None
+    return reader(path)
+
+
+def _is_pair(spec: str) -> bool:
+    # A comma may also be part of a single file's name.
+    return "," in spec and not os.path.exists(user_path(spec))
+
+
+def _builtin(spec: str) -> TextData:
+    name = spec.removeprefix("builtin:")
+    if name not in BUILTIN_DATA:
+        raise unknown("built-in data set", name, BUILTIN_DATA)
+    module, split, kind = BUILTIN_DATA[name]
+    columns = importlib.import_module(module).examples(split)
+    return TextData(spec, kind, columns)
+
+
+def _parallel(spec: str) -> TextData:
+    parts = spec.split(",")
+    if len(parts) != 2:
+        raise HeadtoolError(
+            f"{spec!r} names {len(parts)} files; translation needs two, like test.de,test.en"
+        )
+    source, target = (user_path(part.strip()) for part in parts)
+    columns = {"source": tuple(read_lines(source)), "target": tuple(read_lines(target))}
+    if len(columns["source"]) != len(columns["target"]):
+        raise HeadtoolError(
+            f"{quoted_path(source)} has {len(columns['source'])} lines but {quoted_path(target)} "
+            f"has {len(columns['target'])}; line-aligned files are needed"
+        )
+    return TextData(spec, "translation", columns)
+
+
+def _document(path: Path, spec: str) -> TextData:
+    text = "\n".join(read_lines(path))
+    if not text.strip():
+        raise HeadtoolError(f"{quoted_path(path)} holds only white space; give a file with text")
+    return TextData(spec, "text", {"text": (text,)})
+
+
+def _unknown_format(path: Path, spec: str) -> HeadtoolError:
+    known = f"{', '.join(TABLE_READERS)} or .txt"
+    if os.path.isdir(path):
+        return HeadtoolError(
+            f"{quoted_path(path)} is a folder; name a {known} file in it, "
+            f"or hub:{path}:SPLIT to load it with the datasets library"
+        )
+    if os.path.exists(path):
+        return HeadtoolError(
+            f"{quoted_path(path)} has an unknown suffix {quoted(path.suffix)}; give a {known} "
+            "file, or two line-aligned files for translation, like test.de,test.en"
+        )
+    return HeadtoolError(
+        f"no data set {spec!r}: no such file; give a {known} file, SRC,REF, "
+        "builtin:nli/matched, fairseq-bin:DIR/SPLIT or hub:NAME/CONFIG:SPLIT"
+    )

@@ -1,0 +1,30 @@
+"""The one exception that a user of headtool can do something about."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = ["HeadtoolError", "nearest", "unknown"]
+
+
+class HeadtoolError(Exception):
+    """Raised for what the user can fix: one line that names the value and the remedy.
+
+    The command line prints it without a traceback and exits with code 2. Everything else that is
+    raised is a bug and keeps its traceback.
+    """
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` for the closest of `known`, or an empty string."""
+    folded = {candidate.lower(): candidate for candidate in known}
+    close = difflib.get_close_matches(name.lower(), list(folded), n=1, cutoff=0.5)
+    return f"; did you mean '{folded[close[0]]}'?" if close else ""
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> HeadtoolError:
+    """Build the error for a name that does not exist: the name, the nearest one, and all of them."""
+    names = sorted(known)
+    listing = ", ".join(names) if names else "none"
+    return HeadtoolError(f"unknown {what} '{name}'{nearest(name, names)} (known: {listing})")

@@ -1,0 +1,278 @@
+"""Attention sites, heads and head masks: the nouns that every other room speaks in.
+
+Heads are counted from zero and written ``kind.layer.head``, such as ``enc-self.3.7``. Wherever
+heads are laid out in one flat array, the order is canonical: kinds in the order of `KINDS`, then
+layers, then heads.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headtool.errors import HeadtoolError, unknown
+
+__all__ = ["KINDS", "AttentionSite", "Head", "HeadMask", "Kind", "Sites", "parse_kinds"]
+
+Kind = Literal["enc-self", "dec-self", "cross"]
+KINDS: tuple[Kind, ...] = ("enc-self", "dec-self", "cross")
+
+_MICHEL_LETTERS: dict[Kind, str] = {"enc-self": "E", "dec-self": "D", "cross": "A"}
+_HEAD = re.compile(r"(enc-self|dec-self|cross)\.(\d+)\.(\d+)")
+_MICHEL = re.compile(r"([EDA]):(\d+):(\d+)")
+
+
+def parse_kinds(text: str) -> tuple[Kind, ...]:
+    """Read a comma-separated list of kinds, such as ``enc-self,cross``, into canonical order."""
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    for name in names:
+        if name not in KINDS:
+            raise unknown("kind", name, KINDS)
+    if not names:
+        raise HeadtoolError(f"no attention kind in '{text}' (known: {', '.join(KINDS)})")
+    return tuple(kind for kind in KINDS if kind in names)
+
+
+@dataclass(frozen=True, order=True)
+class Head:
+    """One attention head: the kind and layer of its site, and its index there (all zero-based)."""
+
+    kind: Kind
+    layer: int
+    index: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.layer}.{self.index}"
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        """Read ``enc-self.3.7`` or Michel's one-based ``E:4:8``."""
+        if match := _HEAD.fullmatch(text.strip()):
+            return cls(cast(Kind, match[1]), int(match[2]), int(match[3]))
+        if match := _MICHEL.fullmatch(text.strip()):
+            kind = next(kind for kind, letter in _MICHEL_LETTERS.items() if letter == match[1])
+            layer, index = int(match[2]) - 1, int(match[3]) - 1
+            if layer >= 0 and index >= 0:
+                return cls(kind, layer, index)
+        raise HeadtoolError(f"'{text}' is not a head; write kind.layer.head such as enc-self.3.7")
+
+
+@dataclass(frozen=True)
+class AttentionSite:
+    """One multi-head attention block as the forward pass meets it.
+
+    Attributes
+    ----------
+    kind, layer
+        Identify the site; layers count from zero within a kind. A model that shares one set of
+        weights between layers (ALBERT) has one site per layer *call*.
+    n_heads, n_kv_heads
+        Query heads and key/value heads; they differ under grouped-query attention.
+    head_dim
+        Width of one head's output before the output projection.
+    projection
+        Qualified name of the output-projection module.
+    """
+
+    kind: Kind
+    layer: int
+    n_heads: int
+    n_kv_heads: int
+    head_dim: int
+    projection: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}.{self.layer}"
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """The site's heads in order."""
+        return tuple(Head(self.kind, self.layer, index) for index in range(self.n_heads))
+
+
+@dataclass(frozen=True)
+class Sites(Sequence[AttentionSite]):
+    """The attention sites of a model (or some of them) in canonical order."""
+
+    items: tuple[AttentionSite, ...]
+    _starts: dict[tuple[Kind, int], int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        ordered = tuple(sorted(self.items, key=lambda site: (KINDS.index(site.kind), site.layer)))
+        starts: dict[tuple[Kind, int], int] = {}
+        start = 0
+        for site in ordered:
+            if (site.kind, site.layer) in starts:
+                raise ValueError(f"two sites are called {site}")
+            starts[site.kind, site.layer] = start
+            start += site.n_heads
+        object.__setattr__(self, "items", ordered)
+        object.__setattr__(self, "_starts", starts)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.items[index]
+
+    def __iter__(self) -> Iterator[AttentionSite]:
+        return iter(self.items)
+
+    @property
+    def kinds(self) -> tuple[Kind, ...]:
+        """The kinds present, in canonical order."""
+        return tuple(kind for kind in KINDS if any(site.kind == kind for site in self.items))
+
+    @property
+    def n_heads(self) -> int:
+        """Heads over all sites."""
+        return sum(site.n_heads for site in self.items)
+
+    @property
+    def heads(self) -> tuple[Head, ...]:
+        """All heads in canonical order."""
+        return tuple(head for site in self.items for head in site.heads)
+
+    def columns(self, site: AttentionSite) -> slice:
+        """Where a site's heads stand in a flat array over all heads."""
+        start = self._starts[site.kind, site.layer]
+        return slice(start, start + site.n_heads)
+
+    def position(self, head: Head) -> int:
+        """Where a head stands in a flat array over all heads; an unknown head is an error."""
+        for site in self.items:
+            if (site.kind, site.layer) == (head.kind, head.layer) and head.index < site.n_heads:
+                return self._starts[head.kind, head.layer] + head.index
+        raise HeadtoolError(f"the model has no head {head}; it has {self.summary}")
+
+    def restrict(self, kinds: Iterable[Kind] | None) -> Sites:
+        """Keep the sites of some kinds (None: all); a kind that the model lacks is an error."""
+        if kinds is None:
+            return self
+        wanted = tuple(kinds)
+        for kind in wanted:
+            if kind not in self.kinds:
+                raise HeadtoolError(
+                    f"the model has no {kind} attention; it has {', '.join(self.kinds)}"
+                )
+        return Sites(tuple(site for site in self.items if site.kind in wanted))
+
+    @property
+    def summary(self) -> str:
+        """For example ``enc-self 6 x 12``; uneven layers as ``enc-self 6 layers, 40 heads``."""
+        parts = []
+        for kind in self.kinds:
+            widths = [site.n_heads for site in self.items if site.kind == kind]
+            if len(set(widths)) == 1:
+                parts.append(f"{kind} {len(widths)} x {widths[0]}")
+            else:
+                parts.append(f"{kind} {len(widths)} layers, {sum(widths)} heads")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True)
+class HeadMask:
+    """Which heads are open. Closing a head multiplies its output before W_O by zero.
+
+    Attributes
+    ----------
+    sites
+        The sites that the mask speaks of.
+    open
+        Boolean array over ``sites.heads``; False means closed (masked, removed).
+    """
+
+    sites: Sites
+    open: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        if self.open.shape != (self.sites.n_heads,) or self.open.dtype != np.bool_:
+            raise ValueError(
+                f"a mask over {self.sites.n_heads} heads needs as many booleans, "
+                f"got {self.open.dtype} of shape {self.open.shape}"
+            )
+
+    @classmethod
+    def full(cls, sites: Sites) -> HeadMask:
+        """All heads open."""
+        return cls(sites, np.ones(sites.n_heads, dtype=np.bool_))
+
+    @classmethod
+    def without(cls, sites: Sites, heads: Iterable[Head]) -> HeadMask:
+        """All heads open but these."""
+        is_open = np.ones(sites.n_heads, dtype=np.bool_)
+        for head in heads:
+            is_open[sites.position(head)] = False
+        return cls(sites, is_open)
+
+    @property
+    def closed(self) -> tuple[Head, ...]:
+        """The closed heads in canonical order."""
+        return tuple(
+            head for head, is_open in zip(self.sites.heads, self.open, strict=True) if not is_open
+        )
+
+    def at(self, site: AttentionSite) -> NDArray[np.bool_]:
+        """The mask of one site, shape [n_heads]."""
+        return self.open[self.sites.columns(site)]
+
+    def to_json(self) -> str:
+        """Write ``{"schema": "headtool/mask/1", "closed": ["enc-self.3.7", ...]}``."""
+        closed = [str(head) for head in self.closed]
+        return json.dumps({"schema": "headtool/mask/1", "closed": closed})
+
+    @classmethod
+    def from_json(cls, text: str, sites: Sites) -> HeadMask:
+        """Read what `to_json` wrote, for a model with these sites."""
+        try:
+            document = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise HeadtoolError(f"the head mask is not JSON: {error}") from error
+        if not isinstance(document, dict) or document.get("schema") != "headtool/mask/1":
+            raise HeadtoolError('the head mask lacks "schema": "headtool/mask/1"')
+        closed = document.get("closed")
+        if not isinstance(closed, list) or not all(isinstance(name, str) for name in closed):
+            raise HeadtoolError('"closed" of the head mask must be a list such as ["enc-self.0.1"]')
+        return cls.without(sites, map(Head.parse, closed))
+
+    def to_huggingface(self) -> dict[int, list[int]]:
+        """Return ``{layer: [closed heads]}``, the ``prune_heads`` format; one kind only."""
+        if len(self.sites.kinds) != 1:
+            raise HeadtoolError(
+                "the {layer: [heads]} format names no kind, and this mask spans "
+                f"{', '.join(self.sites.kinds)}; restrict it with --kind"
+            )
+        layers: dict[int, list[int]] = {}
+        for head in self.closed:
+            layers.setdefault(head.layer, []).append(head.index)
+        return layers
+
+    @classmethod
+    def from_huggingface(cls, pruned: Mapping[int, Iterable[int]], sites: Sites) -> HeadMask:
+        """Read ``{layer: [closed heads]}`` for a model with one kind of attention."""
+        if len(sites.kinds) != 1:
+            raise HeadtoolError(
+                f"{{layer: [heads]}} is ambiguous for a model with {', '.join(sites.kinds)}"
+            )
+        kind = sites.kinds[0]
+        return cls.without(
+            sites, (Head(kind, int(k), int(i)) for k, heads in pruned.items() for i in heads)
+        )
+
+    def to_michel(self) -> str:
+        """Write the closed heads as Michel et al.'s code does: ``E:1:3 A:6:2``, one-based."""
+        return " ".join(
+            f"{_MICHEL_LETTERS[head.kind]}:{head.layer + 1}:{head.index + 1}"
+            for head in self.closed
+        )
+
+    @classmethod
+    def from_michel(cls, text: str, sites: Sites) -> HeadMask:
+        """Read space-separated ``E:1:3`` (E enc-self, D dec-self, A cross; one-based)."""
+        return cls.without(sites, (Head.parse(word) for word in text.split()))

@@ -1,0 +1,112 @@
+"""Models: what a ``--model`` SPEC names, loaded behind one adapter protocol."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from headtool.errors import HeadtoolError, unknown
+
+if TYPE_CHECKING:
+    import torch
+
+    from headtool.models.base import ModelAdapter
+
+__all__ = ["load_model"]
+
+_DTYPES = ("float32", "bfloat16")
+_DEVICES = ("auto", "cpu", "cuda", "mps")
+_BUILTIN = ("nli", "mt")
+
+
+def load_model(
+    spec: str = "builtin:nli",
+    *,
+    device: str = "auto",
+    dtype: str = "float32",
+    fairseq_data: str | None = None,
+    bpe: str | None = None,
+    trust_checkpoint: bool = False,
+) -> ModelAdapter:
+    """Load a model.
+
+    Parameters
+    ----------
+    spec
+        ``builtin:nli`` or ``builtin:mt``; a folder or hub id (``org/name``,
+        ``org/name@revision``) for transformers; ``fairseq:CHECKPOINT.pt``.
+    device
+        ``auto``, ``cpu``, ``cuda`` (also ``cuda:1``) or ``mps``.
+    dtype
+        ``float32`` or ``bfloat16``.
+    fairseq_data
+        Folder with a fairseq model's dictionaries, where they are not beside the checkpoint.
+    bpe
+        A fairseq model's subword encoding, such as ``sentencepiece:FILE``.
+    trust_checkpoint
+        Unpickle a fairseq checkpoint that needs more than inert data. This can run any code that
+        the file holds.
+
+    Raises
+    ------
+    HeadtoolError
+        For a model that is unknown, damaged or not supported.
+    """
+    import torch
+
+    if dtype not in _DTYPES:
+        raise unknown("dtype", dtype, _DTYPES)
+    place, number = _device(device), getattr(torch, dtype)
+    scheme, _, rest = spec.partition(":")
+    if scheme == "builtin":
+        if rest not in _BUILTIN:
+            raise unknown("model", spec, [f"builtin:{name}" for name in _BUILTIN])
+        if rest == "nli":
+            from headtool.builtin.nli import model_folder
+            from headtool.models.huggingface import load_huggingface
+
+            return load_huggingface(str(model_folder()), device=place, dtype=number, spec=spec)
+        from headtool.builtin.mt import model_folder as mt_folder
+
+        rest = str(mt_folder() / "checkpoint.pt")
+    if scheme in ("fairseq", "builtin"):
+        from headtool.models.fairseq import load_fairseq
+
+        return load_fairseq(
+            f"fairseq:{rest}",
+            device=place,
+            dtype=number,
+            data=fairseq_data,
+            bpe=bpe,
+            trust_checkpoint=trust_checkpoint,
+        )
+    if fairseq_data or bpe or trust_checkpoint:
+        raise HeadtoolError(
+            f"--fairseq-data, --bpe and --trust-checkpoint are for fairseq models, and {spec} is "
+            "none; write fairseq:CHECKPOINT.pt"
+        )
+    if spec.endswith(".pt"):
+        raise HeadtoolError(f"{spec} looks like a fairseq checkpoint; write fairseq:{spec}")
+    from headtool.models.huggingface import load_huggingface
+
+    return load_huggingface(spec, device=place, dtype=number)
+
+
+def _device(name: str) -> torch.device:
+    """Resolve a device name, checking that the machine has it."""
+    import torch
+
+    kind = name.partition(":")[0]
+    if kind not in _DEVICES:
+        raise unknown("device", name, _DEVICES)
+    has = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+    if kind == "auto":
+        return torch.device(next((k for k, present in has.items() if present), "cpu"))
+    if not has.get(kind, True):
+        raise HeadtoolError(f"this machine has no {kind} device; use --device cpu")
+    try:
+        device = torch.device(name)
+    except RuntimeError as error:
+        raise HeadtoolError(f"'{name}' is no device; write cpu, cuda, cuda:1 or mps") from error
+    if kind == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+        raise HeadtoolError(f"this machine has {torch.cuda.device_count()} CUDA devices, not {name}")
+    return device

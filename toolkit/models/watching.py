@@ -1,0 +1,72 @@
+"""See attention probabilities, whatever code computes them.
+
+A `torch` function mode notes every softmax. Fused attention never shows its probabilities, so
+inside the mode `scaled_dot_product_attention` is computed step by step instead.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+__all__ = ["AttentionWatch", "explicit_attention"]
+
+_SOFTMAX = {torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax}
+
+
+class AttentionWatch(TorchFunctionMode):
+    """Call `on_softmax` with the result of every softmax; what it returns is used in its place."""
+
+    def __init__(self, on_softmax: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.on_softmax = on_softmax
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            return explicit_attention(*args, **kwargs, on_softmax=self.on_softmax)
+        result = func(*args, **kwargs)
+        return self.on_softmax(result) if func in _SOFTMAX else result
+
+
+def explicit_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+    *,
+    on_softmax: Callable[[Tensor], Tensor],
+) -> Tensor:
+    """Compute `torch.nn.functional.scaled_dot_product_attention` with visible probabilities.
+
+    Takes that function's arguments; `query` is [..., H, T, D]. Rows in which everything is masked
+    give zeros, as there. Dropout is refused: probabilities are only watched in evaluation mode.
+    """
+    if dropout_p:
+        raise ValueError("attention probabilities are only watched in evaluation mode")
+    if enable_gqa:
+        repeats = query.shape[-3] // key.shape[-3]
+        key = key.repeat_interleave(repeats, dim=-3)
+        value = value.repeat_interleave(repeats, dim=-3)
+    scores = query @ key.transpose(-2, -1) * (scale or 1 / math.sqrt(query.shape[-1]))
+    if is_causal:
+        visible = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        scores = scores.masked_fill(~visible, -math.inf)
+    if attn_mask is not None and attn_mask.dtype == torch.bool:
+        scores = scores.masked_fill(~attn_mask, -math.inf)
+    elif attn_mask is not None:
+        scores = scores + attn_mask
+    blind = (scores == -math.inf).all(dim=-1, keepdim=True)
+    probabilities = torch.softmax(scores, dim=-1).masked_fill(blind, 0.0)
+    return on_softmax(probabilities) @ value

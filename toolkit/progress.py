@@ -1,0 +1,23 @@
+"""How long work reports its progress; what is shown, and where, is the caller's business."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Protocol, TypeVar
+
+__all__ = ["Progress", "silent"]
+
+T = TypeVar("T")
+
+
+class Progress(Protocol):
+    """Wraps an iterable of known length, in the manner of ``tqdm``."""
+
+    def __call__(self, items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
+        """Yield `items` unchanged; `label` says in a few words what is being done."""
+        ...
+
+
+def silent(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
+    """Report nothing."""
+    yield from items

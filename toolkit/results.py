@@ -1,0 +1,138 @@
+"""What comes out: scores of heads, and outcomes of masked models; frozen, tidy and documented."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headtool.heads import HeadMask, Sites
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor
+
+__all__ = [
+    "SCORE_COLUMNS",
+    "HeadScores",
+    "Outcomes",
+    "head_frame",
+    "score_frame",
+    "scores_document",
+]
+
+SCORE_COLUMNS = ("method", "kind", "layer", "head", "score", "stderr", "rank")
+
+
+def head_frame(sites: Sites, **columns: Any) -> pd.DataFrame:
+    """Tidy frame with a row per head in canonical order: kind, layer, head and `columns`."""
+    import pandas as pd
+
+    heads = sites.heads
+    return pd.DataFrame(
+        {
+            "kind": [head.kind for head in heads],
+            "layer": [head.layer for head in heads],
+            "head": [head.index for head in heads],
+            **columns,
+        }
+    )
+
+
+def score_frame(
+    method: str,
+    sites: Sites,
+    score: NDArray[np.float64],
+    stderr: NDArray[np.float64],
+    **columns: NDArray[Any],
+) -> pd.DataFrame:
+    """Frame of `SCORE_COLUMNS` and further `columns`; rank 1 is the most important head.
+
+    Equal scores are ranked in canonical order, so that a pruning order always exists.
+    """
+    rank = np.empty(len(score), dtype=np.int64)
+    rank[np.argsort(-score, kind="stable")] = np.arange(1, len(score) + 1)
+    frame = head_frame(sites, score=score, stderr=stderr, rank=rank, **columns)
+    frame.insert(0, "method", method)
+    return frame
+
+
+@dataclass(frozen=True)
+class HeadScores:
+    """How important one method finds each head.
+
+    Attributes
+    ----------
+    method
+        The method's name.
+    frame
+        A row per head in canonical order: `SCORE_COLUMNS`, then what else the method tells of a
+        head. A higher score means more important; `stderr` is the standard error over examples
+        (NaN where the method has none); rank 1 is the most important head.
+    provenance
+        What reproduces it: method, options, model and data fingerprints, seed, versions.
+    tables
+        Further tables of the method by name.
+    weights
+        Weights that the method trained, by parameter name; empty for methods that train none.
+    outcomes
+        Per-example outcomes of the masks that the method ran, for tests; None where it ran none.
+    """
+
+    method: str
+    frame: pd.DataFrame
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    outcomes: Outcomes | None = None
+
+    def pruning_order(self) -> pd.DataFrame:
+        """Heads from the first to be pruned to the last: ascending scores over all sites."""
+        return self.frame.sort_values("rank", ascending=False)[["kind", "layer", "head", "score"]]
+
+    def to_json(self) -> str:
+        """One JSON document in the format ``headtool/scores/1``."""
+        return scores_document([self])
+
+
+def scores_document(scores: Sequence[HeadScores]) -> str:
+    """JSON of several methods' scores: schema, provenance by method, rows under ``scores``."""
+    import pandas as pd
+
+    rows = pd.concat([result.frame for result in scores], ignore_index=True)
+    return json.dumps(
+        {
+            "schema": "headtool/scores/1",
+            "provenance": {result.method: dict(result.provenance) for result in scores},
+            "scores": json.loads(rows.to_json(orient="records", double_precision=15)),
+        },
+        indent=1,
+    )
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Per-example statistics of the whole model and of masked ones; every test starts here.
+
+    Attributes
+    ----------
+    masks
+        The masks, one row of `masked` each.
+    whole
+        Statistics of the unmasked model by name, each of shape [N]. Which names there are depends
+        on the task; see `headtool.metrics`.
+    masked
+        The same of every mask, each of shape [masks, N].
+    """
+
+    masks: tuple[HeadMask, ...]
+    whole: Mapping[str, NDArray[np.float64]]
+    masked: Mapping[str, NDArray[np.float64]]
+
+    def row(self, index: int) -> dict[str, NDArray[np.float64]]:
+        """Statistics of one mask, each of shape [N]."""
+        return {name: values[index] for name, values in self.masked.items()}
