@@ -94,16 +94,15 @@ class Metric(ABC):
         ----------
         Efron (1982), The Jackknife, the Bootstrap and Other Resampling Plans.
         """
-        left_out = self._leave_one_out(columns)
-        with np.errstate(invalid="ignore"):  # infinity less infinity: the result is NaN
+        with np.errstate(invalid="ignore", over="ignore"):  # losses that are not finite: NaN
+            left_out = self._leave_one_out(columns)
             if other is not None:
                 left_out = left_out - self._leave_one_out(other)
-        n = len(left_out)
-        if n < 2 or not np.isfinite(left_out).all():
-            return float("nan")
-        return float(np.sqrt((n - 1) * np.var(left_out)))
+            n = len(left_out)
+            if n < 2 or not np.isfinite(left_out).all():
+                return float("nan")
+            return float(np.sqrt((n - 1) * np.var(left_out)))
 
     def _leave_one_out(self, columns: Columns) -> Array:
         statistics = self.per_example(columns)
-        with np.errstate(invalid="ignore"):  # infinite losses: the result is NaN
-            return self.from_sums(statistics.sum(axis=0) - statistics)
+        return self.from_sums(statistics.sum(axis=0) - statistics)

@@ -13,7 +13,7 @@ from headtool.data.fairseq_bin import fairseq_bin_data
 from headtool.data.hub import hub_table
 from headtool.data.messages import quoted
 from headtool.data.tables import TABLE_READERS, Table
-from headtool.data.textfile import quoted_path, read_lines, user_path
+from headtool.data.textfile import quoted_path, read_lines, read_text, user_path
 from headtool.errors import HeadtoolError, unknown
 
 __all__ = ["BUILTIN_DATA", "load_data"]
@@ -107,8 +107,8 @@ def _builtin(spec: str) -> TextData:
     if name not in BUILTIN_DATA:
         raise unknown("built-in data set", name, BUILTIN_DATA)
     module, split, kind = BUILTIN_DATA[name]
-    columns = importlib.import_module(module).examples(split)
-    return TextData(spec, kind, columns)
+    examples = importlib.import_module(module).examples(split)
+    return TextData(spec, kind, {role: tuple(values) for role, values in examples.items()})
 
 
 def _parallel(spec: str) -> TextData:
@@ -128,7 +128,7 @@ def _parallel(spec: str) -> TextData:
 
 
 def _document(path: Path, spec: str) -> TextData:
-    text = "\n".join(read_lines(path))
+    text = read_text(path).replace("\r\n", "\n")
     if not text.strip():
         raise HeadtoolError(f"{quoted_path(path)} holds only white space; give a file with text")
     return TextData(spec, "text", {"text": (text,)})

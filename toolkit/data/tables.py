@@ -91,8 +91,8 @@ def _from_rows(path: Path, rows: Sequence[tuple[int, list[str]]], *, separator: 
     for line, row in rows[1:]:
         if len(row) != len(header):
             raise HeadtoolError(
-                f"{quoted_path(path)}, line {line}: {len(row)} columns where the header has "
-                f"{len(header)}; check the {separator}s of that line"
+                f"{quoted_path(path)}, line {line}: expected {len(header)} columns as in the "
+                f"header, found {len(row)}; check the {separator}s of that line"
             )
 
     def cells(name: str) -> list[str | None]:
@@ -124,8 +124,11 @@ def read_jsonl(path: Path) -> Table:
         try:
             row = json.loads(text)
         except (ValueError, RecursionError) as error:
+            # The position that json itself reports counts lines within this one.
+            column = f", column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else first_line(error)
             raise HeadtoolError(
-                f"{quoted_path(path)}, line {line}: not valid JSON ({first_line(error)}); "
+                f"{quoted_path(path)}, line {line}{column}: not valid JSON ({reason}); "
                 "write one object per line"
             ) from None
         if not isinstance(row, dict):

@@ -75,8 +75,8 @@ def read_text(path: Path) -> str:
 def read_lines(path: Path) -> list[str]:
     """Return a file's lines; blank ones are kept, so that line-aligned files stay aligned.
 
-    A line ends at a line feed, with or without a carriage return before it: the other characters that :meth:`str.splitlines` splits at (form
-    feeds, U+2028) occur inside real sentences.
+    A line ends at a line feed, with or without a carriage return before it. The other characters
+    that :meth:`str.splitlines` splits at (form feeds, U+2028) occur inside real sentences.
 
     Raises
     ------
