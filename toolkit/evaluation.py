@@ -84,9 +84,11 @@ def mask_gates(mask: HeadMask, model: ModelAdapter) -> dict[AttentionSite, torch
     }
 
 
-def finite_forward(model: ModelAdapter, batch: Batch, examples: Examples) -> Forward:
+def finite_forward(
+    model: ModelAdapter, batch: Batch, examples: Examples, *, label_smoothing: float = 0.0
+) -> Forward:
     """Run a batch; a loss that is NaN or infinite is an error that names the examples."""
-    result = model.forward(batch)
+    result = model.forward(batch, label_smoothing=label_smoothing)
     finite = torch.isfinite(result.losses.detach()).cpu().numpy()
     if not finite.all():
         bad = sorted((batch.index[~finite] + 1).tolist())

@@ -6,7 +6,7 @@ import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -59,6 +59,13 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def take(self, index: NDArray[np.int64]) -> Examples:
+        """Some of the examples, in the order of `index`."""
+        chosen = index.tolist()
+        return replace(
+            self, rows=tuple(self.rows[i] for i in chosen), lengths=self.lengths[index]
+        )
 
     def batches(self) -> list[NDArray[np.int64]]:
         """Indices of the examples, batch by batch: similar lengths together, each exactly once."""
