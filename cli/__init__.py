@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""The command line: one file a command."""

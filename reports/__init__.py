@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""Rendering of results; nothing is computed again here."""

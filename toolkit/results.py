@@ -136,3 +136,24 @@ class Outcomes:
     def row(self, index: int) -> dict[str, NDArray[np.float64]]:
         """Statistics of one mask, each of shape [N]."""
         return {name: values[index] for name, values in self.masked.items()}
+
+    def to_frame(self) -> pd.DataFrame:
+        """Tidy frame with a row per mask and example: ``mask``, ``example``, then the statistics.
+
+        ``mask`` names the closed heads, separated by spaces; it is empty for the whole model.
+        """
+        import pandas as pd
+
+        names = ["", *(" ".join(map(str, mask.closed)) for mask in self.masks)]
+        count = len(next(iter(self.whole.values())))
+        columns = {
+            name: np.concatenate([values, self.masked[name].ravel()])
+            for name, values in self.whole.items()
+        }
+        return pd.DataFrame(
+            {
+                "mask": pd.Categorical(np.repeat(names, count), categories=pd.unique(pd.Series(names))),
+                "example": np.tile(np.arange(count), len(names)),
+                **columns,
+            }
+        )

@@ -67,6 +67,10 @@ class Examples:
             self, rows=tuple(self.rows[i] for i in chosen), lengths=self.lengths[index]
         )
 
+    def head(self, n: int) -> Examples:
+        """The first `n` examples."""
+        return self.take(np.arange(min(n, len(self))))
+
     def batches(self) -> list[NDArray[np.int64]]:
         """Indices of the examples, batch by batch: similar lengths together, each exactly once."""
         return length_buckets(self.lengths.tolist(), batch_tokens=self.batch_tokens)

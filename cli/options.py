@@ -1,0 +1,198 @@
+"""The options that commands share, each with its help."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headtool.errors import HeadtoolError
+
+__all__ = [
+    "BatchTokens",
+    "Bpe",
+    "Columns",
+    "Data",
+    "Device",
+    "Dtype",
+    "FairseqData",
+    "Force",
+    "Format",
+    "Kinds",
+    "Limit",
+    "MethodNames",
+    "Metric",
+    "Model",
+    "Out",
+    "OutputFormat",
+    "Quiet",
+    "Seed",
+    "Settings",
+    "TrustCheckpoint",
+    "Verbose",
+    "parse_settings",
+    "split_names",
+]
+
+_MODEL, _DATA, _RUN = "Model", "Data", "Output"
+
+
+class OutputFormat(StrEnum):
+    """What a result is printed as."""
+
+    table = "table"
+    json = "json"
+    csv = "csv"
+
+
+Model = Annotated[
+    str,
+    typer.Option(
+        "--model",
+        metavar="SPEC",
+        help="builtin:nli, builtin:mt, a folder or hub id (org/name, org/name@revision), or "
+        "fairseq:CHECKPOINT.pt.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Device = Annotated[
+    str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.", rich_help_panel=_MODEL)
+]
+Dtype = Annotated[str, typer.Option(help="float32 or bfloat16.", rich_help_panel=_MODEL)]
+FairseqData = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="Dictionaries of a fairseq model, where they are not beside the checkpoint.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Bpe = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME:FILE",
+        help="Subwords of a fairseq model, such as sentencepiece:FILE, or none.",
+        rich_help_panel=_MODEL,
+    ),
+]
+TrustCheckpoint = Annotated[
+    bool,
+    typer.Option(
+        "--trust-checkpoint",
+        help="Unpickle a fairseq checkpoint in full. It can run any code in the file.",
+        rich_help_panel=_MODEL,
+    ),
+]
+Data = Annotated[
+    str | None,
+    typer.Option(
+        "--data",
+        metavar="SPEC",
+        help="builtin:nli/matched, a .tsv/.csv/.jsonl/.parquet file, SRC.de,REF.en, "
+        "fairseq-bin:DIR/test, a .txt file, or hub:glue/sst2:validation. "
+        "Default: the built-in set of the model's task.",
+        rich_help_panel=_DATA,
+    ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ROLE=NAME,...",
+        help="Columns of a data file, such as text_a=premise,text_b=hypothesis,label=gold_label.",
+        rich_help_panel=_DATA,
+    ),
+]
+Limit = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Use the first N examples.", rich_help_panel=_DATA),
+]
+BatchTokens = Annotated[
+    int,
+    typer.Option(
+        metavar="N", help="Tokens in a batch, padding included.", rich_help_panel=_DATA
+    ),
+]
+MethodNames = Annotated[
+    str,
+    typer.Option(
+        "--method",
+        metavar="NAME,...",
+        help="Scoring methods; see `headtool methods`.",
+    ),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="METHOD.OPTION=VALUE",
+        help="Set an option of a method, such as gradient.granularity=example. Repeatable.",
+    ),
+]
+Kinds = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        metavar="KIND,...",
+        help="Attention kinds: enc-self, dec-self, cross. Default: all.",
+    ),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option("--metric", metavar="NAME", help="Metric. Default: the task's own."),
+]
+Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of everything random.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", metavar="DIR", help="Write a run directory as well.", rich_help_panel=_RUN
+    ),
+]
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace a run that is already there.", rich_help_panel=_RUN),
+]
+Format = Annotated[
+    OutputFormat,
+    typer.Option("--format", help="What to print on stdout.", rich_help_panel=_RUN),
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No progress and no notes.", rich_help_panel=_RUN)
+]
+Verbose = Annotated[
+    bool,
+    typer.Option(
+        "--verbose", help="Show what the libraries underneath say.", rich_help_panel=_RUN
+    ),
+]
+
+
+def split_names(text: str, what: str) -> list[str]:
+    """Read a comma-separated list without repetitions."""
+    names = [part.strip() for part in text.split(",") if part.strip()]
+    if not names:
+        raise HeadtoolError(f"no {what} in '{text}'")
+    for name in names:
+        if names.count(name) > 1:
+            raise HeadtoolError(f"{what} '{name}' is given twice in '{text}'")
+    return names
+
+
+def parse_settings(settings: Sequence[str], methods: Sequence[str]) -> dict[str, dict[str, str]]:
+    """Read ``method.option=value`` settings into values by method and option."""
+    values: dict[str, dict[str, str]] = {name: {} for name in methods}
+    for setting in settings:
+        target, equals, value = setting.partition("=")
+        method, dot, name = target.strip().partition(".")
+        if not (equals and dot and name):
+            raise HeadtoolError(f"--set takes METHOD.OPTION=VALUE, got '{setting}'")
+        if method not in values:
+            raise HeadtoolError(
+                f"--set {setting}: method '{method}' is not among those run ({', '.join(methods)})"
+            )
+        if name in values[method]:
+            raise HeadtoolError(f"--set gives {method}.{name} twice")
+        values[method][name] = value.strip()
+    return values

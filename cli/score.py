@@ -1,0 +1,155 @@
+"""``headtool score``: score the heads of one model on one data set."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import typer
+
+from headtool.cli.console import note, out, progress_bar, quiet_libraries
+from headtool.cli.loading import load_examples, read_data
+from headtool.cli.options import (
+    BatchTokens,
+    Bpe,
+    Columns,
+    Data,
+    Device,
+    Dtype,
+    FairseqData,
+    Force,
+    Format,
+    Kinds,
+    Limit,
+    MethodNames,
+    Metric,
+    Model,
+    Out,
+    OutputFormat,
+    Quiet,
+    Seed,
+    Settings,
+    TrustCheckpoint,
+    Verbose,
+    parse_settings,
+    split_names,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headtool.results import HeadScores
+
+__all__ = ["score"]
+
+EXAMPLES = (
+    "Examples:\n\nheadtool score --method gradient\n\n"
+    "headtool score --method gradient,ablation --model path/to/model --data dev.tsv --out runs/a\n\n"
+    "headtool score --method gates --set gates.heads=20 --format json"
+)
+
+
+def score(
+    method: MethodNames = "gradient",
+    model: Model = "builtin:nli",
+    data: Data = None,
+    settings: Settings = None,
+    kind: Kinds = None,
+    metric: Metric = None,
+    columns: Columns = None,
+    limit: Limit = None,
+    batch_tokens: BatchTokens = 4096,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    fairseq_data: FairseqData = None,
+    bpe: Bpe = None,
+    trust_checkpoint: TrustCheckpoint = False,
+    output_dir: Out = None,
+    force: Force = False,
+    output: Format = OutputFormat.table,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Score the attention heads of a model with one or more methods."""
+    quiet_libraries(verbose=verbose)
+    from headtool.heads import parse_kinds
+    from headtool.methods import get_method
+    from headtool.models import load_model
+    from headtool.runs import check_output
+
+    names = split_names(method, "method")
+    values = parse_settings(settings or [], names)
+    chosen = [get_method(name).configured(values[name]) for name in names]
+    kinds = parse_kinds(kind) if kind else None
+    if output_dir is not None:
+        check_output(output_dir, force=force)
+    text = read_data(data, model, columns=columns, limit=limit)
+    adapter = load_model(
+        model,
+        device=device,
+        dtype=dtype,
+        fairseq_data=fairseq_data,
+        bpe=bpe,
+        trust_checkpoint=trust_checkpoint,
+    )
+    examples = load_examples(
+        adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
+    )
+    note(f"{model}: {adapter.sites.summary}; {len(examples)} examples of {text.spec}", quiet=quiet)
+    scores: list[HeadScores] = []
+    seconds: dict[str, float] = {}
+    with progress_bar(quiet=quiet) as progress:
+        for scorer in chosen:
+            started = time.perf_counter()
+            scores.append(
+                scorer.score(
+                    adapter, examples, kinds=kinds, metric=metric, seed=seed, progress=progress
+                )
+            )
+            seconds[scorer.name] = time.perf_counter() - started
+    if output_dir is not None:
+        _write(output_dir, scores, force=force)
+        note(f"written to {output_dir}", quiet=quiet)
+    _print(scores, seconds, output)
+
+
+def _write(folder: Path, scores: list[HeadScores], *, force: bool) -> None:
+    import pandas as pd
+
+    from headtool.runs import write_run
+
+    tables = {"scores": pd.concat([result.frame for result in scores], ignore_index=True)}
+    for result in scores:
+        tables |= {f"{result.method}.{name}": table for name, table in result.tables.items()}
+        if result.outcomes is not None:
+            tables[f"{result.method}.outcomes"] = result.outcomes.to_frame()
+    write_run(
+        folder,
+        command=shlex.join(["headtool", *sys.argv[1:]]),
+        provenance={result.method: dict(result.provenance) for result in scores},
+        tables=tables,
+        weights={f"{result.method}.weights": result.weights for result in scores if result.weights},
+        force=force,
+    )
+
+
+def _print(scores: list[HeadScores], seconds: dict[str, float], output: OutputFormat) -> None:
+    if output is OutputFormat.json:
+        from headtool.results import scores_document
+
+        typer.echo(scores_document(scores))
+    elif output is OutputFormat.csv:
+        import pandas as pd
+
+        frame = pd.concat([result.frame for result in scores], ignore_index=True)
+        typer.echo(frame.to_csv(index=False), nl=False)
+    else:
+        from headtool.reports.score_tables import score_tables
+
+        console = out()
+        for result in scores:
+            for part in score_tables(result, seconds[result.method]):
+                console.print(part)
