@@ -255,8 +255,9 @@ class _Constraint:
         progress = min(1.0, 2 * (step + 1) / self.steps)
         gap = share - (1 + progress * (self.target - 1))
         penalty = self.linear * gap + self.quadratic * gap**2
-        self.linear += self.rate * float(gap)
-        self.quadratic += self.rate * float(gap) ** 2
+        measured = gap.item()
+        self.linear += self.rate * measured
+        self.quadratic += self.rate * measured**2
         return penalty
 
 
