@@ -354,6 +354,8 @@ def test_a_trained_model_scores_as_in_fairseq(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Binary data, raw text through sentencepiece, and fairseq's own loader and criterion agree."""
+    with silence():
+        pytest.importorskip("fairseq")
     folder, texts = shared / "models" / "fairseq-multi30k-de-en", shared / "data" / "multi30k"
     model = load(folder / "checkpoint24.pt")
     assert model.sites.summary == "enc-self 4 x 8, dec-self 4 x 8, cross 4 x 8"
