@@ -22,7 +22,7 @@ from headtool.methods.base import Job, Method, Scored, option
 from headtool.models.base import Examples
 from headtool.models.gating import Gating
 
-__all__ = ["BETA", "EPSILON", "GAMMA", "ZETA", "Gates", "eval_gate", "open_probability", "sample_gate"]
+__all__ = ["Gates", "eval_gate", "open_probability", "sample_gate"]
 
 BETA, GAMMA, ZETA, EPSILON = 0.33, -0.1, 1.1, 1e-6
 
@@ -62,7 +62,7 @@ class Gates(Method):
     ----------
     Louizos, Welling & Kingma 2018, "Learning Sparse Neural Networks through L0 Regularization";
     Voita et al. 2019, "Analyzing Multi-Head Self-Attention", sec. 6. The number of heads is reached
-    with the Lagrangian of Xia, Zhong & Chen 2022 (CoFi).
+    with an augmented Lagrangian, much as in Xia, Zhong & Chen 2022 (CoFi).
     """
 
     name: ClassVar[str] = "gates"
@@ -241,23 +241,21 @@ class Gates(Method):
 class _Constraint:
     """Augmented Lagrangian that brings the expected share of open gates to a target.
 
-    The target starts at one and falls linearly during the first half of training; the multipliers
-    climb along their own gradients.
+    The target starts at one and falls linearly during the first half of training. The quadratic
+    term does the pulling and damps what the multiplier, which climbs along the gap, would overshoot.
     """
 
     target: float
     steps: int
-    linear: float = 0.0
-    quadratic: float = 0.0
+    multiplier: float = 0.0
+    quadratic: float = 30.0
     rate: float = 0.1
 
     def __call__(self, share: Tensor, step: int) -> Tensor:
         progress = min(1.0, 2 * (step + 1) / self.steps)
         gap = share - (1 + progress * (self.target - 1))
-        penalty = self.linear * gap + self.quadratic * gap**2
-        measured = gap.item()
-        self.linear += self.rate * measured
-        self.quadratic += self.rate * measured**2
+        penalty = self.multiplier * gap + self.quadratic / 2 * gap**2
+        self.multiplier += self.rate * gap.item()
         return penalty
 
 

@@ -77,7 +77,7 @@ class ToyModel(ModelAdapter):
         features = torch.zeros(len(rows), width, 2, dtype=torch.float64)
         real = torch.zeros(len(rows), width, dtype=torch.bool)
         for i, row in enumerate(rows):
-            features[i, : len(row["features"])] = torch.tensor(row["features"])
+            features[i, : len(row["features"])] = torch.tensor(row["features"], dtype=torch.float64)
             real[i, : len(row["features"])] = True
         queries = Queries(real, torch.zeros_like(real), torch.zeros_like(real))
         return Batch(
@@ -146,6 +146,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
         sep_token="[SEP]",
         mask_token="[MASK]",
         model_max_length=32,
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
     )
 
 

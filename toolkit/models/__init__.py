@@ -78,6 +78,7 @@ def load_model(
             data=fairseq_data,
             bpe=bpe,
             trust_checkpoint=trust_checkpoint,
+            spec=spec,
         )
     if fairseq_data or bpe or trust_checkpoint:
         raise HeadtoolError(

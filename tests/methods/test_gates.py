@@ -1,0 +1,147 @@
+"""Hard-concrete gates: closed forms, thresholds, gradients, and what training finds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from headtool.data import TextData
+from headtool.errors import HeadtoolError
+from headtool.evaluation import evaluate
+from headtool.heads import Head, HeadMask
+from headtool.methods.base import Job
+from headtool.methods.gates import Gates, eval_gate, open_probability, sample_gate
+from headtool.metrics import get_metric
+
+
+def test_open_probability_agrees_with_a_million_draws() -> None:
+    log_alpha = torch.tensor([-3.0, -0.5, 0.0, 1.0, 2.5], dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    uniform = torch.rand(1_000_000, 5, generator=generator, dtype=torch.float64)
+    share = (sample_gate(log_alpha, uniform) > 0).double().mean(dim=0)
+    torch.testing.assert_close(share, open_probability(log_alpha), atol=0.002, rtol=0)
+    shifted = torch.sigmoid(log_alpha + 0.791)
+    torch.testing.assert_close(open_probability(log_alpha), shifted, atol=1e-4, rtol=0)
+    assert (sample_gate(log_alpha, uniform) == 1).any()
+
+
+def test_gates_without_noise_close_and_open_exactly() -> None:
+    assert eval_gate(torch.tensor(-2.398)) == 0
+    assert eval_gate(torch.tensor(-2.397)) > 0
+    assert eval_gate(torch.tensor(2.398)) == 1
+    assert eval_gate(torch.tensor(2.397)) < 1
+    assert eval_gate(torch.tensor(0.0)) == pytest.approx(0.5)
+
+
+def test_gradient_of_a_drawn_gate_equals_central_differences() -> None:
+    uniform = torch.tensor([0.3, 0.5, 0.62, 1e-9], dtype=torch.float64)
+    log_alpha = torch.tensor([0.4, -0.2, 0.0, 1.0], dtype=torch.float64, requires_grad=True)
+    (gradient,) = torch.autograd.grad(sample_gate(log_alpha, uniform).sum(), log_alpha)
+    step = 1e-6
+    with torch.no_grad():
+        up, down = sample_gate(log_alpha + step, uniform), sample_gate(log_alpha - step, uniform)
+    torch.testing.assert_close(gradient, (up - down) / (2 * step), rtol=1e-6, atol=1e-8)
+    assert (gradient[:3] > 0).all()
+
+
+def test_a_planted_useless_head_closes_and_a_needed_one_stays(toy, toy_data: TextData) -> None:
+    model = toy((3.0, 0.0))
+    result = Gates(lambda_=0.02, steps=300, batch_size=12, holdout=0.0).score(
+        model, model.encode(toy_data)
+    )
+    assert result.frame["kept"].tolist() == [True, False]
+    assert result.frame["score"].iloc[0] > 0.8
+    assert result.frame["score"].iloc[1] < 0.3
+    table = result.tables["evaluation"].set_index("model")
+    assert table.loc["kept heads, original weights", "heads"] == 1
+    assert table.loc["kept heads, original weights", "loss"] == table.loc["whole model", "loss"]
+
+
+def test_a_strong_penalty_closes_everything_and_none_closes_nothing(toy, toy_data) -> None:
+    model = toy((3.0, 1.0))
+    examples = model.encode(toy_data)
+    closed = Gates(lambda_=50.0, steps=200, batch_size=12).score(model, examples)
+    assert not closed.frame["kept"].any()
+    free = Gates(lambda_=0.0, steps=50, batch_size=12).score(model, examples)
+    assert free.frame["kept"].iloc[0]
+
+
+def test_site_mean_is_the_sum_divided_by_the_sites(toy, toy_data: TextData) -> None:
+    model = toy((3.0, 0.5))  # one site, so both penalties are the same
+    examples = model.encode(toy_data)
+    frames = [
+        Gates(penalty=penalty, steps=20, batch_size=6).score(model, examples).frame
+        for penalty in ("sum", "site-mean")
+    ]
+    assert frames[0].equals(frames[1])
+
+
+def test_the_asked_number_of_heads_is_kept(bert, pairs: TextData) -> None:
+    examples = bert.encode(pairs)
+    for heads in (2, 6):
+        result = Gates(heads=heads, steps=200, batch_size=16).score(bert, examples)
+        assert result.frame["kept"].sum() == heads
+        # The constraint moves the expected number of open gates there, not only the cut.
+        assert result.frame["score"].sum() == pytest.approx(heads, abs=0.5)
+
+
+def test_adapted_weights_come_back_and_the_model_keeps_its_own(bert, pairs: TextData) -> None:
+    examples = bert.encode(pairs)
+    before = {name: weight.clone() for name, weight in bert.module.named_parameters()}
+    method = Gates(train="classifier.*", steps=30, weight_lr=0.05, lambda_=0.05)
+    result = method.score(bert, examples)
+    assert set(result.weights) == {"classifier.weight", "classifier.bias"}
+    assert not torch.equal(result.weights["classifier.weight"], before["classifier.weight"])
+    for name, weight in bert.module.named_parameters():
+        assert torch.equal(weight, before[name])
+    table = result.tables["evaluation"].set_index("model")
+    assert list(table.index) == [
+        "whole model",
+        "kept heads, original weights",
+        "kept heads, adapted weights",
+    ]
+    assert (table["examples"] == 3).all()
+    closed = [
+        Head(row.kind, row.layer, row.head) for row in result.frame.itertuples() if not row.kept
+    ]
+    mask = HeadMask.without(bert.sites, closed)
+    held_out = method._split(job_of(bert, examples))[1]
+    original = evaluate(bert, held_out, [mask]).row(0)
+    assert table.loc["kept heads, original weights", "loss"] == original["loss"].mean()
+    with torch.no_grad():
+        for name, weight in result.weights.items():
+            bert.module.get_parameter(name).copy_(weight)
+    adapted = evaluate(bert, held_out, [mask]).row(0)
+    assert table.loc["kept heads, adapted weights", "loss"] == adapted["loss"].mean()
+
+
+def job_of(model, examples) -> Job:
+    return Job(model, examples, model.sites, get_metric("accuracy", task=model.task), seed=0)
+
+
+def test_a_pattern_that_matches_nothing_is_an_error(bert, pairs: TextData) -> None:
+    with pytest.raises(HeadtoolError, match=r"matches 'encoder\.nowhere'"):
+        Gates(train="encoder.nowhere").score(bert, bert.encode(pairs))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"steps": 0}, "gates.steps must be at least 1"),
+        ({"gate_lr": 0.0}, "gates.gate_lr must be above 0"),
+        ({"holdout": 1.0}, r"gates.holdout must be in \[0, 1\)"),
+        ({"lambda_": -1.0}, "gates.lambda must be at least 0"),
+        ({"lambda_": math.nan}, "gates.lambda must be at least 0"),
+    ],
+)
+def test_options_that_make_no_sense(options, message: str) -> None:
+    with pytest.raises(HeadtoolError, match=message):
+        Gates(**options)
+
+
+@pytest.mark.parametrize("heads", [0, 9])
+def test_a_number_of_heads_out_of_range(heads: int, bert, pairs: TextData) -> None:
+    with pytest.raises(HeadtoolError, match="between 1 and 8"):
+        Gates(heads=heads).score(bert, bert.encode(pairs))
