@@ -1,1 +1,72 @@
-"""headtool: compare ways of scoring and pruning attention heads."""
+"""headtool: compare ways of scoring and pruning attention heads.
+
+The public names below are imported when they are first used, so that ``import headtool`` is cheap.
+
+Examples
+--------
+>>> import headtool
+>>> model = headtool.load_model("builtin:nli")
+>>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+>>> scores = headtool.get_method("gradient")(granularity="example").score(model, examples)
+>>> scores.frame[["kind", "layer", "head", "score"]].shape
+(32, 4)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from headtool.data import TextData, load_data
+    from headtool.differentiation import differentiate
+    from headtool.errors import HeadtoolError
+    from headtool.evaluation import evaluate
+    from headtool.heads import AttentionSite, Head, HeadMask
+    from headtool.methods import get_method, method_names
+    from headtool.metrics import get_metric
+    from headtool.models import load_model
+    from headtool.observation import observe
+    from headtool.results import HeadScores, Outcomes
+
+__all__ = [
+    "AttentionSite",
+    "Head",
+    "HeadMask",
+    "HeadScores",
+    "HeadtoolError",
+    "Outcomes",
+    "TextData",
+    "differentiate",
+    "evaluate",
+    "get_method",
+    "get_metric",
+    "load_data",
+    "load_model",
+    "method_names",
+    "observe",
+]
+
+_HOMES = {
+    "AttentionSite": "headtool.heads",
+    "Head": "headtool.heads",
+    "HeadMask": "headtool.heads",
+    "HeadScores": "headtool.results",
+    "HeadtoolError": "headtool.errors",
+    "Outcomes": "headtool.results",
+    "TextData": "headtool.data",
+    "differentiate": "headtool.differentiation",
+    "evaluate": "headtool.evaluation",
+    "get_method": "headtool.methods",
+    "get_metric": "headtool.metrics",
+    "load_data": "headtool.data",
+    "load_model": "headtool.models",
+    "method_names": "headtool.methods",
+    "observe": "headtool.observation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'headtool' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOMES[name]), name)
