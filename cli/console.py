@@ -18,11 +18,13 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
+from rich.text import Text
 
 from headtool.progress import Progress as ProgressProtocol
 from headtool.progress import silent
+from headtool.reports.text import visible
 
-__all__ = ["note", "out", "progress_bar", "quiet_libraries"]
+__all__ = ["complain", "note", "out", "prepare_messages", "progress_bar"]
 
 T = TypeVar("T")
 
@@ -39,10 +41,15 @@ def _stderr() -> Console:
     return Console(stderr=True)
 
 
-def note(text: str, *, quiet: bool) -> None:
-    """Tell the user something in passing."""
+def note(text: str, *, quiet: bool = False) -> None:
+    """Tell the user something in passing, on a line of its own."""
     if not quiet:
-        _stderr().print(text, style="dim", markup=False, highlight=False)
+        _stderr().print(Text(visible(text), style="dim"), soft_wrap=True)
+
+
+def complain(text: str) -> None:
+    """Tell the user, on one line, what to put right."""
+    _stderr().print(Text(f"error: {visible(text)}", style="red"), soft_wrap=True)
 
 
 @contextlib.contextmanager
@@ -72,13 +79,37 @@ def progress_bar(*, quiet: bool) -> Iterator[ProgressProtocol]:
         yield track
 
 
-def quiet_libraries(*, verbose: bool) -> None:
-    """Keep the chatter of the libraries underneath from the user, unless they ask for it."""
+def prepare_messages(*, quiet: bool = False, verbose: bool = False) -> None:
+    """Show headtool's own warnings as notes, and no chatter of the libraries underneath.
+
+    Call it before the libraries are imported: some read their settings only then.
+
+    Parameters
+    ----------
+    quiet
+        Show no notes either.
+    verbose
+        Let the libraries say what they have to say.
+    """
+    own = logging.getLogger("headtool")
+    own.handlers = [logging.NullHandler() if quiet else _Notes()]
+    own.propagate = False
     if verbose:
         return
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
+    os.environ.setdefault("DATASETS_VERBOSITY", "error")
+    os.environ.setdefault("HF_HUB_VERBOSITY", "error")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+    os.environ.setdefault("HF_DATASETS_DISABLE_PROGRESS_BARS", "1")
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     warnings.simplefilter("ignore")
-    logging.disable(logging.WARNING)
+    # Records that no handler takes would go to stderr.
+    logging.getLogger().addHandler(logging.NullHandler())
+
+
+class _Notes(logging.Handler):
+    """Show log records as notes."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        note(record.getMessage())

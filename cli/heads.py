@@ -7,8 +7,9 @@ from typing import Any
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
-from headtool.cli.console import out, quiet_libraries
+from headtool.cli.console import out, prepare_messages
 from headtool.cli.options import (
     Bpe,
     Device,
@@ -21,6 +22,7 @@ from headtool.cli.options import (
     TrustCheckpoint,
     Verbose,
 )
+from headtool.reports.text import visible
 
 __all__ = ["heads"]
 
@@ -47,10 +49,11 @@ def heads(
     grouped-query attention, heads are query heads, and the parameters of a group go only with
     the last of its heads.
     """
-    quiet_libraries(verbose=verbose)
+    prepare_messages(verbose=verbose)
     from headtool.heads import parse_kinds
     from headtool.models import load_model
     from headtool.models.parameters import head_parameters
+    from headtool.provenance import versions
 
     kinds = parse_kinds(kind) if kind else None
     adapter = load_model(
@@ -89,7 +92,10 @@ def heads(
                 "library": adapter.library,
                 "class": type(adapter.module).__name__,
                 "task": adapter.task,
+                "dtype": str(next(adapter.module.parameters()).dtype).removeprefix("torch."),
+                "device": str(adapter.device),
                 "sha256": adapter.fingerprint,
+                "versions": versions(),
             },
             "heads": rows,
         }
@@ -100,20 +106,22 @@ def heads(
         typer.echo(pd.DataFrame(rows).to_csv(index=False), nl=False)
     else:
         total = sum(weight.numel() for weight in adapter.module.parameters())
-        table = Table(
-            title=f"{model}: {type(adapter.module).__name__}, {adapter.task}, {wanted.summary}, "
-            f"{total:,} parameters",
-            title_justify="left",
-            title_style="",
-            box=None,
-            padding=(0, 2, 0, 0),
-            header_style="dim",
+        console = out()
+        console.print(
+            Text(
+                f"{visible(model)}: {type(adapter.module).__name__}, {adapter.task}, "
+                f"{wanted.summary}, {total:,} parameters"
+            )
         )
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
         for name in rows[0]:
             text = name in ("kind", "projection")
             table.add_column(name.replace("_", " "), justify="left" if text else "right")
         for row in rows:
             table.add_row(
-                *(f"{value:,}" if isinstance(value, int) else str(value) for value in row.values())
+                *(
+                    f"{value:,}" if isinstance(value, int) else Text(visible(str(value)))
+                    for value in row.values()
+                )
             )
-        out().print(table)
+        console.print(table)

@@ -16,9 +16,7 @@ __all__ = ["load_examples", "read_data"]
 _BUILTIN_DATA = {"builtin:nli": "builtin:nli/matched", "builtin:mt": "builtin:mt/test"}
 
 
-def read_data(
-    spec: str | None, model: str, *, columns: str | None, limit: int | None
-) -> TextData:
+def read_data(spec: str | None, model: str, *, columns: str | None, limit: int | None) -> TextData:
     """Read the data set, or the built-in one of a built-in model.
 
     Data sets are read before models are loaded: a wrong file name should not cost a minute.

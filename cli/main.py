@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from importlib.metadata import version
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
-from rich.console import Console
+from typer.core import TyperGroup
 
 from headtool.cli import heads, methods, score
-from headtool.errors import HeadtoolError
+from headtool.cli.console import complain, note
+from headtool.errors import HeadtoolError, nearest, unknown
 
 __all__ = ["app", "run"]
 
+_INTERRUPTED = 130
+
+# The base of all errors in options; not every version of typer exports it under a name.
+_UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
+
+
+class _Commands(TyperGroup):
+    """The commands; an unknown one is reported like any other unknown name."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in self.commands:
+            raise unknown("command", cmd_name, self.commands)
+        return super().get_command(ctx, cmd_name)
+
+
 app = typer.Typer(
     name="headtool",
+    cls=_Commands,
     help="Compare ways of scoring and pruning attention heads on your own transformer.",
     epilog="Start with: headtool score --method gradient",
-    no_args_is_help=True,
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -32,14 +51,21 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def main(
+    context: typer.Context,
     _version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            metavar="",
+            help="Print the version and exit.",
         ),
     ] = False,
 ) -> None:
     """Compare ways of scoring and pruning attention heads on your own transformer."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 app.command("methods", epilog=methods.EXAMPLES)(methods.methods)
@@ -50,12 +76,32 @@ app.command("score", epilog=score.EXAMPLES)(score.score)
 def run() -> None:
     """Run the command line; what the user can fix is one line on stderr and exit code 2."""
     try:
-        app()
+        code = app(prog_name="headtool", standalone_mode=False)
+        sys.stdout.flush()
     except HeadtoolError as error:
-        console = Console(stderr=True, soft_wrap=True)
-        line = " ".join(str(error).split())
-        console.print(f"error: {line}", style="red", markup=False, highlight=False)
-        sys.exit(2)
-    except KeyboardInterrupt:
-        Console(stderr=True).print("interrupted; nothing was written", style="dim")
-        sys.exit(130)
+        complain(str(error))
+        code = 2
+    except _UsageError as error:
+        complain(_usage(error))
+        code = 2
+    except BrokenPipeError:
+        # Who read our output has enough of it; nor may Python's own flush at the end complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 1
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
+    if code == _INTERRUPTED:
+        note(f"interrupted; to start again: {shlex.join(['headtool', *sys.argv[1:]])}")
+    sys.exit(code or 0)
+
+
+def _usage(error: typer.BadParameter) -> str:
+    """Say what is wrong with an option, in the words of our other errors."""
+    context = error.ctx
+    remedy = f"see {context.command_path if context else 'headtool'} --help"
+    if context is not None and hasattr(error, "possibilities"):
+        name = getattr(error, "option_name", "")
+        known = [name for option in context.command.params for name in option.opts]
+        return f"unknown option '{name}'{nearest(name, known)}; {remedy}"
+    message = error.format_message().rstrip(".")
+    return f"{message[0].lower()}{message[1:]}; {remedy}"

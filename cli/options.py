@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headtool.errors import HeadtoolError
+from headtool.errors import HeadtoolError, unknown
 
 __all__ = [
     "BatchTokens",
@@ -38,6 +38,7 @@ __all__ = [
 ]
 
 _MODEL, _DATA, _RUN = "Model", "Data", "Output"
+_LARGEST_SEED = 2**63 - 1  # what torch takes
 
 
 class OutputFormat(StrEnum):
@@ -46,6 +47,29 @@ class OutputFormat(StrEnum):
     table = "table"
     json = "json"
     csv = "csv"
+
+
+def _whole_number(option: str, least: int, most: int | None = None) -> Callable[[str], int]:
+    """Make the parser of an option that takes a whole number."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise HeadtoolError(f"{option} must be a whole number, got '{text}'") from None
+        if number < least:
+            raise HeadtoolError(f"{option} must be at least {least}, got {number}")
+        if most is not None and number > most:
+            raise HeadtoolError(f"{option} must be at most {most}, got {number}")
+        return number
+
+    return parse
+
+
+def _format(text: str) -> OutputFormat:
+    if text not in OutputFormat.__members__:
+        raise unknown("format", text, OutputFormat.__members__)
+    return OutputFormat(text)
 
 
 Model = Annotated[
@@ -59,9 +83,12 @@ Model = Annotated[
     ),
 ]
 Device = Annotated[
-    str, typer.Option(help="auto, cpu, cuda, cuda:1 or mps.", rich_help_panel=_MODEL)
+    str,
+    typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:1 or mps.", rich_help_panel=_MODEL),
 ]
-Dtype = Annotated[str, typer.Option(help="float32 or bfloat16.", rich_help_panel=_MODEL)]
+Dtype = Annotated[
+    str, typer.Option(metavar="NAME", help="float32 or bfloat16.", rich_help_panel=_MODEL)
+]
 FairseqData = Annotated[
     str | None,
     typer.Option(
@@ -82,6 +109,7 @@ TrustCheckpoint = Annotated[
     bool,
     typer.Option(
         "--trust-checkpoint",
+        metavar="",
         help="Unpickle a fairseq checkpoint in full. It can run any code in the file.",
         rich_help_panel=_MODEL,
     ),
@@ -101,18 +129,28 @@ Columns = Annotated[
     str | None,
     typer.Option(
         metavar="ROLE=NAME,...",
-        help="Columns of a data file, such as text_a=premise,text_b=hypothesis,label=gold_label.",
+        help="Columns of a data file, such as text_a=premise,label=gold.",
         rich_help_panel=_DATA,
     ),
 ]
 Limit = Annotated[
     int | None,
-    typer.Option(metavar="N", help="Use the first N examples.", rich_help_panel=_DATA),
+    typer.Option(
+        "--limit",
+        parser=_whole_number("--limit", least=1),
+        metavar="N",
+        help="Use the first N examples.",
+        rich_help_panel=_DATA,
+    ),
 ]
 BatchTokens = Annotated[
     int,
     typer.Option(
-        metavar="N", help="Tokens in a batch, padding included.", rich_help_panel=_DATA
+        "--batch-tokens",
+        parser=_whole_number("--batch-tokens", least=1),
+        metavar="N",
+        help="Tokens in a batch, padding included.",
+        rich_help_panel=_DATA,
     ),
 ]
 MethodNames = Annotated[
@@ -143,7 +181,15 @@ Metric = Annotated[
     str | None,
     typer.Option("--metric", metavar="NAME", help="Metric. Default: the task's own."),
 ]
-Seed = Annotated[int, typer.Option(metavar="N", min=0, help="Seed of everything random.")]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        parser=_whole_number("--seed", least=0, most=_LARGEST_SEED),
+        metavar="N",
+        help="Seed of everything random.",
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option(
@@ -152,19 +198,33 @@ Out = Annotated[
 ]
 Force = Annotated[
     bool,
-    typer.Option("--force", help="Replace a run that is already there.", rich_help_panel=_RUN),
+    typer.Option(
+        "--force", metavar="", help="Replace a run that is already there.", rich_help_panel=_RUN
+    ),
 ]
 Format = Annotated[
     OutputFormat,
-    typer.Option("--format", help="What to print on stdout.", rich_help_panel=_RUN),
+    typer.Option(
+        "--format",
+        parser=_format,
+        metavar="table|json|csv",
+        help="What to print on stdout.",
+        rich_help_panel=_RUN,
+    ),
 ]
 Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No progress and no notes.", rich_help_panel=_RUN)
+    bool,
+    typer.Option(
+        "--quiet", "-q", metavar="", help="No progress and no notes.", rich_help_panel=_RUN
+    ),
 ]
 Verbose = Annotated[
     bool,
     typer.Option(
-        "--verbose", help="Show what the libraries underneath say.", rich_help_panel=_RUN
+        "--verbose",
+        metavar="",
+        help="Show what the libraries underneath say.",
+        rich_help_panel=_RUN,
     ),
 ]
 

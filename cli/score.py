@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from headtool.cli.console import note, out, progress_bar, quiet_libraries
+from headtool.cli.console import note, out, prepare_messages, progress_bar
 from headtool.cli.loading import load_examples, read_data
 from headtool.cli.options import (
     BatchTokens,
@@ -46,7 +46,7 @@ __all__ = ["score"]
 
 EXAMPLES = (
     "Examples:\n\nheadtool score --method gradient\n\n"
-    "headtool score --method gradient,ablation --model path/to/model --data dev.tsv --out runs/a\n\n"
+    "headtool score --method gradient,ablation --model my/model --data dev.tsv --out runs/a\n\n"
     "headtool score --method gates --set gates.heads=20 --format json"
 )
 
@@ -74,7 +74,7 @@ def score(
     verbose: Verbose = False,
 ) -> None:
     """Score the attention heads of a model with one or more methods."""
-    quiet_libraries(verbose=verbose)
+    prepare_messages(quiet=quiet, verbose=verbose)
     from headtool.heads import parse_kinds
     from headtool.methods import get_method
     from headtool.models import load_model
@@ -95,10 +95,10 @@ def score(
         bpe=bpe,
         trust_checkpoint=trust_checkpoint,
     )
+    adapter.sites.restrict(kinds)  # an error here costs no work
     examples = load_examples(
         adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
     )
-    note(f"{model}: {adapter.sites.summary}; {len(examples)} examples of {text.spec}", quiet=quiet)
     scores: list[HeadScores] = []
     seconds: dict[str, float] = {}
     with progress_bar(quiet=quiet) as progress:

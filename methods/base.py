@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import types
 import typing
 from abc import ABC, abstractmethod
@@ -28,10 +29,10 @@ __all__ = ["Job", "Method", "Option", "Scored", "influence_stderr", "option", "r
 T = TypeVar("T")
 
 
-def option(default: T, help: str, *, choices: Iterable[str] = ()) -> T:  # noqa: A002
+def option(default: T, help: str, *, choices: Iterable[str] = ()) -> T:
     """Declare an option of a method: its default, what it means, and the values it may take."""
     metadata = {"help": help, "choices": tuple(choices)}
-    return typing.cast(T, field(default=default, metadata=metadata))
+    return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,9 @@ class Method(ABC):
             A row per head, with the provenance that reproduces it.
         """
         measure = get_metric(
-            metric or default_metric(model.task), task=model.task, n_labels=len(model.labels) or None
+            metric or default_metric(model.task),
+            task=model.task,
+            n_labels=len(model.labels) or None,
         )
         job = Job(model, examples, model.sites.restrict(kinds), measure, seed, progress)
         scored = self.compute(job)
@@ -189,9 +192,7 @@ class Method(ABC):
 
     def settings(self) -> dict[str, Any]:
         """The options in force by name."""
-        return {
-            f.name.rstrip("_"): getattr(self, f.name) for f in dataclasses.fields(self)
-        }
+        return {f.name.rstrip("_"): getattr(self, f.name) for f in dataclasses.fields(self)}
 
     @classmethod
     def configured(cls, texts: Mapping[str, str]) -> typing.Self:
@@ -229,10 +230,13 @@ def _parse(text: str, hint: Any, name: str) -> Any:
         return text.lower() == "true"
     if hint in (int, float):
         try:
-            return hint(text)
+            number = hint(text)
         except ValueError:
             kind = "a whole number" if hint is int else "a number"
             raise HeadtoolError(f"{name} must be {kind}, got '{text}'") from None
+        if hint is float and not math.isfinite(number):
+            raise HeadtoolError(f"{name} must be a finite number, got '{text}'")
+        return number
     return text
 
 
@@ -277,6 +281,3 @@ def ratio_of_sums(
     return ratio, (numerator - ratio * denominator) / np.where(total > 0, total, np.nan) * len(
         numerator
     )
-
-
-

@@ -24,6 +24,7 @@ __all__ = ["SCHEMA", "Run", "check_output", "read_run", "write_run"]
 
 SCHEMA = "headtool/run/1"
 _MANIFEST = "manifest.json"
+_HIDDEN = ".headtool-"  # how the names of unfinished runs begin
 
 
 @dataclass(frozen=True)
@@ -62,17 +63,19 @@ def check_output(folder: Path, *, force: bool) -> None:
         If `folder` exists and `force` is not given, if it exists and is no run (which is never
         overwritten), or if its parent takes no files.
     """
-    if folder.exists() or folder.is_symlink():
-        if not force:
-            raise HeadtoolError(f"{folder} exists already; choose another --out or add --force")
-        if not folder.is_dir() or (any(folder.iterdir()) and not (folder / _MANIFEST).is_file()):
-            raise HeadtoolError(f"{folder} is no headtool run, so --force does not replace it")
     try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder.parent):
+        taken = _exists(folder)
+        if taken and not force:
+            raise HeadtoolError(f"{folder} exists already; choose another --out or add --force")
+        if taken and not _is_replaceable(folder):
+            raise HeadtoolError(
+                f"{folder} is no headtool run, so --force does not replace it; choose another --out"
+            )
+        # Nothing may be left behind by a command that fails later, so no folder is made yet.
+        with tempfile.TemporaryFile(dir=_missing_parents(folder)[1]):
             pass
     except OSError as error:
-        raise HeadtoolError(f"cannot write under {folder.parent}: {error.strerror}") from error
+        raise _unwritable(folder, error) from error
 
 
 def write_run(
@@ -101,16 +104,21 @@ def write_run(
     force
         Replace a run that is already there.
     """
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     check_output(folder, force=force)
-    made = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    place = folder.resolve()  # behind a link lies the run that is replaced
+    missing, _ = _missing_parents(place)
+    made: Path | None = None
     try:
-        os.chmod(made, 0o777 & ~_umask())
+        place.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=place.parent))
+        made.chmod(0o777 & ~_umask())
         for name, frame in tables.items():
             frame.to_parquet(made / f"{name}.parquet", index=False)
         for name, state in (weights or {}).items():
-            save_file({key: value.contiguous() for key, value in state.items()}, made / f"{name}.safetensors")
+            content = save({key: value.contiguous() for key, value in state.items()})
+            (made / f"{name}.safetensors").write_bytes(content)
         manifest = {
             "schema": SCHEMA,
             "command": command,
@@ -119,12 +127,17 @@ def write_run(
             "tables": {name: _describe(made / f"{name}.parquet") for name in tables},
             "weights": {name: _describe(made / f"{name}.safetensors") for name in weights or {}},
         }
-        (made / _MANIFEST).write_text(json.dumps(manifest, indent=1) + "\n", encoding="utf-8")
-        _replace(folder, made)
+        text = json.dumps(manifest, indent=1, allow_nan=False) + "\n"
+        (made / _MANIFEST).write_text(text, encoding="utf-8")
+        _replace(place, made)
     except OSError as error:
-        raise HeadtoolError(f"cannot write {folder}: {error.strerror or error}") from error
+        raise _unwritable(folder, error) from error
     finally:
-        shutil.rmtree(made, ignore_errors=True)
+        if made is not None:
+            shutil.rmtree(made, ignore_errors=True)
+        for above in missing:
+            with contextlib.suppress(OSError):  # it holds the run
+                above.rmdir()
     return Run(folder, manifest)
 
 
@@ -150,16 +163,53 @@ def _replace(folder: Path, made: Path) -> None:
     if not folder.exists():
         os.rename(made, folder)
         return
-    aside = Path(tempfile.mkdtemp(prefix=f".{folder.name}-old-", dir=folder.parent))
+    aside = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=folder.parent))
+    old = aside / "run"
     try:
-        os.rename(folder, aside / "run")
-        try:
-            os.rename(made, folder)
-        except OSError:
-            os.rename(aside / "run", folder)
-            raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        os.rename(folder, old)
+        os.rename(made, folder)
+    except BaseException:
+        if old.exists():
+            os.rename(old, folder)
+        aside.rmdir()
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is anything at `path`, a dangling link included; else why not may be raised."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _missing_parents(folder: Path) -> tuple[list[Path], Path]:
+    """Folders above `folder` that do not exist, the innermost first, and the first that does."""
+    missing: list[Path] = []
+    for above in folder.absolute().parents:
+        if _exists(above):
+            return missing, above
+        missing.append(above)
+    raise AssertionError("the root folder exists")
+
+
+def _is_replaceable(folder: Path) -> bool:
+    """Whether a folder is a run, whatever its version, or empty."""
+    if not folder.is_dir():
+        return False
+    if not any(folder.iterdir()):
+        return True
+    try:
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(manifest, dict) and str(manifest.get("schema")).startswith("headtool/run/")
+
+
+def _unwritable(folder: Path, error: OSError) -> HeadtoolError:
+    return HeadtoolError(f"cannot write {folder}: {error.strerror or error}; choose another --out")
 
 
 def _describe(path: Path) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -68,44 +68,88 @@ def load_huggingface(
     `spec` is how the user named the model, where that is not `source`.
     """
     spec = spec or source
-    name, _, revision = source.partition("@") if not Path(source).exists() else (source, "", "")
-    options: dict[str, Any] = {"revision": revision or None}
-    if Path(source).is_dir() and not (Path(source) / "config.json").is_file():
+    source = os.path.expanduser(source)
+    local = os.path.exists(source)
+    if os.path.isfile(source):
+        raise HeadtoolError(f"{spec} is a file; name the folder of a transformers model")
+    if local and not os.path.isfile(os.path.join(source, "config.json")):
         raise HeadtoolError(f"{spec} is no transformers model folder: it has no config.json")
-    with _readable_errors(source):
+    name, _, revision = (source, "", "") if local else source.partition("@")
+    # Code that comes with a model is never run, and the user never asked whether it may be.
+    options: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
+    with _readable_errors("configuration", spec, unknown=not local):
         config = transformers.AutoConfig.from_pretrained(name, **options)
-        task, loader = _task(spec, config)
+    task, loader = _task(spec, config)
+    with _readable_errors("weights", spec):
         module, report = loader.from_pretrained(
-            name, config=config, dtype=dtype, output_loading_info=True, **options
+            name,
+            config=config,
+            dtype=dtype,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **options,
         )
+    _check_weights(spec, module, report)
+    with _readable_errors("tokenizer", spec):
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
-    missing = sorted(report["missing_keys"])
-    if missing:
-        raise HeadtoolError(
-            f"{spec} lacks {len(missing)} weights of a {type(module).__name__}, such as "
-            f"{missing[0]}; use a checkpoint that was trained with this head"
-        )
+    if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
+        # The library makes an empty one where the files are missing.
+        raise HeadtoolError(f"{spec} has no tokenizer; save one beside the model")
     module.to(device)
     return HuggingFaceModel(spec, task, module, tokenizer)
 
 
+def _check_weights(spec: str, module: nn.Module, report: dict[str, Any]) -> None:
+    """Refuse weights that leave a part of the model untrained."""
+    kind = type(module).__name__
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise HeadtoolError(
+            f"{spec} lacks {len(missing)} weights of a {kind}, such as {missing[0]}; use a "
+            "checkpoint that was trained with this head"
+        )
+    mismatched = sorted(report["mismatched_keys"])
+    if mismatched:
+        name, found, wanted = mismatched[0]
+        raise HeadtoolError(
+            f"{name} of {spec} has the shape {tuple(found)}, but its config.json makes it "
+            f"{tuple(wanted)}; use a config.json that belongs to the weights"
+        )
+
+
 @contextlib.contextmanager
-def _readable_errors(spec: str) -> Iterator[None]:
-    """Turn what the library raises for unusable models into one line."""
+def _readable_errors(part: str, spec: str, *, unknown: bool = False) -> Iterator[None]:
+    """Turn what the library raises for an unusable part of a model into one line.
+
+    `unknown` says that the model may not exist at all.
+    """
+    from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
     try:
         yield
     except SafetensorError as error:
-        raise HeadtoolError(f"the weights of {spec} are damaged or cut short: {error}") from error
-    except (OSError, ValueError, KeyError, RuntimeError) as error:
-        reason = " ".join(str(error).split())
-        if Path(spec).exists():
-            raise HeadtoolError(f"cannot load {spec}: {reason[:300]}") from error
         raise HeadtoolError(
-            f"unknown model '{spec}': neither a folder nor a model that can be had from the hub "
-            "now; check the spelling, or the network and HF_HUB_OFFLINE"
+            f"the weights of {spec} are damaged or cut short ({error}); download them again"
         ) from error
+    except (
+        ArithmeticError,
+        AttributeError,
+        ImportError,
+        LookupError,
+        OSError,
+        RuntimeError,
+        StrictDataclassError,
+        TypeError,
+        ValueError,
+    ) as error:
+        if unknown and isinstance(error, OSError):
+            raise HeadtoolError(
+                f"unknown model '{spec}': neither a folder nor a model that can be had from the "
+                "hub now; check the spelling, or the network and HF_HUB_OFFLINE"
+            ) from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise HeadtoolError(f"cannot load the {part} of {spec}: {reason[:300]}") from error
 
 
 def _task(spec: str, config: Any) -> tuple[Task, Any]:
@@ -151,7 +195,7 @@ class HuggingFaceModel(ModelAdapter):
 
     def __init__(self, spec: str, task: Task, module: nn.Module, tokenizer: Any) -> None:
         module.eval()
-        self.config: Any = module.config
+        self.config = cast(Any, module).config
         self.tokenizer = tokenizer
         first_known = (tokenizer.pad_token_id, self.config.pad_token_id, tokenizer.eos_token_id, 0)
         self.pad_id = int(next(i for i in first_known if i is not None))
@@ -160,13 +204,13 @@ class HuggingFaceModel(ModelAdapter):
             self.config.pad_token_id = self.pad_id
         labels = [str(self.config.id2label[i]) for i in range(self.config.num_labels)]
         self.special_ids = torch.tensor(sorted(tokenizer.all_special_ids), dtype=torch.long)
-        eos = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
+        eos = (
+            tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
+        )
         self.eos_id = -1 if eos is None else int(eos)
         self.prefix, self.suffix = self._affixes()
         handles = discover(module, self._probe(module))
-        super().__init__(
-            spec, task, module, handles, labels if task == "classification" else ()
-        )
+        super().__init__(spec, task, module, handles, labels if task == "classification" else ())
 
     # -- tokenising -------------------------------------------------------------------------
 
@@ -318,7 +362,9 @@ class HuggingFaceModel(ModelAdapter):
         if shift is not None:
             return cast(Tensor, shift(labels=labels.to(self.device)))
         start = torch.full_like(labels[:, :1], self.config.decoder_start_token_id)
-        return torch.cat([start, labels[:, :-1].masked_fill(labels[:, :-1] == -100, self.pad_id)], 1)
+        return torch.cat(
+            [start, labels[:, :-1].masked_fill(labels[:, :-1] == -100, self.pad_id)], 1
+        )
 
     def _queries(self, ids: Tensor, real: Tensor) -> Queries:
         special = torch.isin(ids.cpu(), self.special_ids)
@@ -369,7 +415,7 @@ class HuggingFaceModel(ModelAdapter):
     # -- discovery --------------------------------------------------------------------------
 
     def _probe(self, module: nn.Module) -> Probe:
-        """Two rows of ordinary tokens, the last of them the end of the sequence where there is one."""
+        """Two rows of ordinary tokens, the last the end of the sequence where there is one."""
         source, target = 5, 3
         plain = self.tokenizer("a b c d e", add_special_tokens=False)["input_ids"] or [self.pad_id]
         ids = [plain[i % len(plain)] for i in range(source)]
