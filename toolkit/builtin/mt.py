@@ -3,14 +3,14 @@
 One seeded synchronous grammar writes both sides, so the translation is a function of the source
 sentence. What makes it a task for attention:
 
-- agreement over distance: Velic articles, adjectives, relative and personal pronouns and verbs agree
-  in gender and number with a noun that may stand clauses away, and English shows no gender; the object
-  of a negated verb is in the genitive;
+- agreement over distance: Velic articles, adjectives, pronouns and verbs agree in gender and number
+  with a noun that may stand clauses away, and English shows no gender; the object of a negated verb
+  is in the genitive;
 - reordering: the Velic verb ends its clause (but opens a question), English prepositions are
-  postpositions, owners stand before what they own, adjectives after their noun, subordinate clauses before
-  the main clause, and an object clause inside it;
-- ambiguity: what a verb means depends on its particle (``turn ... off``), the sense of nouns such as
-  ``crane`` on the verb of their clause;
+  postpositions, owners stand before what they own, adjectives after their noun, subordinate clauses
+  before the main clause, and an object clause inside it;
+- ambiguity: what a verb means depends on its particle (``turn ... off``), and the sense of nouns
+  such as ``crane`` on the verb of their clause;
 - function words without counterpart: English ``do``, Velic ``sha``, ``ya`` and ``ka``, which close
   relative clauses, fronted clauses and questions.
 
@@ -22,21 +22,23 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import TypeVar
 
 from headtool.builtin import mt_lexicon as words
-from headtool.errors import HeadtoolError
+from headtool.errors import HeadtoolError, unknown
+
+__all__ = ["SOURCE_LANG", "SPLITS", "TARGET_LANG", "examples", "model_folder"]
 
 SOURCE_LANG, TARGET_LANG = "src", "tgt"
-SPLITS = {"train": 40_000, "test": 1_000, "noisy": 1_000}
+SPLITS = {"train": 20_000, "test": 1_000, "noisy": 1_000}
 """Sizes of the splits unless ``n`` says otherwise."""
 
 _ADJECTIVE, _RELATIVE, _SUBORDINATE, _QUESTION, _NEGATION = 0.35, 0.18, 0.3, 0.12, 0.2
-_DROP = _SWAP = _TYPO = 0.05
+_DROP = _SWAP = _TYPO = 0.03
 _T = TypeVar("_T")
 
 
@@ -53,12 +55,12 @@ def examples(split: str, *, n: int | None = None, seed: int = 0) -> dict[str, li
 
     Parameters
     ----------
-    split : {"train", "test", "noisy"}
-        Which split.
-    n : int, optional
-        Number of pairs; 40,000 for ``train`` and 1,000 for the others when not given. A smaller ``n``
-        gives the first pairs of a larger one.
-    seed : int
+    split
+        ``train``, ``test`` or ``noisy``.
+    n
+        Number of pairs; 20,000 for ``train`` and 1,000 for the others when not given. A smaller
+        number gives the first pairs of a larger one.
+    seed
         Another seed gives other sentences.
 
     Returns
@@ -72,7 +74,7 @@ def examples(split: str, *, n: int | None = None, seed: int = 0) -> dict[str, li
         Unknown split, or ``n`` below 1.
     """
     if split not in SPLITS:
-        raise HeadtoolError(f"unknown split {split!r} of builtin:mt: use {', '.join(SPLITS)}")
+        raise unknown("split of builtin:mt", split, SPLITS)
     if n is not None and n < 1:
         raise HeadtoolError(f"the number of examples must be at least 1, got {n}")
     rng = random.Random(f"builtin:mt/{split}/{seed}")
@@ -93,7 +95,7 @@ def _belongs(source: Sequence[str], split: str) -> bool:
     return split == {0: "test", 1: "noisy"}.get(part, "train")
 
 
-def _damaged(source: Sequence[str], rng: random.Random) -> list[str]:
+def _damaged(source: Sequence[str], rng: random.Random) -> tuple[str, ...]:
     """Drop, swap and misspell words until the sentence changed and is not another split's."""
     known, _ = words.vocabulary()
     while True:
@@ -107,7 +109,7 @@ def _damaged(source: Sequence[str], rng: random.Random) -> list[str]:
                 typo = word[:at] + word[at + 1] + word[at] + word[at + 2 :]
                 result[i] = word if typo in known else typo
         if result != list(source) and _belongs(result, "noisy"):
-            return result
+            return tuple(result)
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ class _Phrase:
 class _Writer:
     """Writes random sentences; ``ornate`` ones are longer.
 
-    Only ``random()`` is drawn from the generator: its sequence is the one that Python promises to keep.
+    Only ``random()`` is drawn from the generator: Python promises to keep that sequence.
     """
 
     def __init__(self, rng: random.Random, *, ornate: bool) -> None:
@@ -151,12 +153,12 @@ class _Writer:
         self, tense: str, *, antecedent: str = "", question: bool = False, depth: int = 1
     ) -> _Phrase:
         """Write a clause; the object clause of a verb such as *say* needs ``depth`` 2."""
-        transitive = self._random()
-        if depth > 1 and transitive < 0.12 * self._scale:
+        kind = self._random()
+        if depth > 1 and kind < 0.12 * self._scale:
             table = words.COMPLEMENT
-        elif transitive < 0.7:
+        elif kind < 0.7:
             table = words.TRANSITIVE
-        elif transitive < 0.82:
+        elif kind < 0.82:
             table = words.DITRANSITIVE
         else:
             table = words.INTRANSITIVE
@@ -178,15 +180,14 @@ class _Writer:
         else:
             source = (*subject.source, *((helper,) if tense == "future" else ()), finite)
         form, velic_helper = verb.target(tense, subject.agreement)
-        first, last = ((velic_helper,), (form,)) if velic_helper else ((), (form,))
-        if negated:
-            last = (words.NEGATION, *last)
-        if question:
-            # What is finite opens the clause; an infinitive stays at its end.
-            first, last = (first, last) if first else (last, ())
-            target = (*first, *subject.target, *rest.target, *last)
+        second = (velic_helper,) if velic_helper else ()
+        last = (words.NEGATION, form) if negated else (form,)
+        if not question:
+            target = (*subject.target, *second, *rest.target, *last)
+        elif second:
+            target = (*second, *subject.target, *rest.target, *last)
         else:
-            target = (*subject.target, *first, *rest.target, *last)
+            target = (*last, *subject.target, *rest.target)
         return _Phrase((*source, *rest.source), target, subject.agreement)
 
     def _arguments(
@@ -244,7 +245,7 @@ class _Writer:
         self, case: str, domain: str, *, animals: float, relative: bool = True, owner: str = ""
     ) -> _Phrase:
         """Write a noun phrase; the verb's ``domain`` decides the sense of a homonym."""
-        if self._chance(0.2):
+        if self._chance(0.3):
             homonym = self._pick(words.HOMONYMS)
             noun = homonym.animal if domain == "nature" else homonym.thing
         else:
@@ -264,10 +265,12 @@ class _Writer:
         verb = self._pick([verb for verb in words.TRANSITIVE if not verb.particle])
         tense = self._pick(words.TENSES[:2], even=True)
         of_subject = self._chance(0.6)
-        noun = self._pick(words.ANIMALS)
-        if of_subject and self._chance(0.5):
-            noun = self._pick(words.THINGS)
-        other = self._simple("acc" if of_subject else "nom", noun)
+        other = self._noun_phrase(
+            "acc" if of_subject else "nom",
+            verb.domain,
+            animals=0.5 if of_subject else 1.0,
+            relative=False,
+        )
         subject = agreement if of_subject else other.agreement
         finite, _ = verb.source(tense, subject)
         velic, _ = verb.target(tense, subject)
@@ -282,7 +285,9 @@ class _Writer:
         agreement = "p" if self._chance(0.35) else noun.gender
         adjectives: list[tuple[str, str]] = []
         while len(adjectives) < 2 and self._chance(_ADJECTIVE * self._scale):
-            adjectives.append(self._pick(words.ADJECTIVES))
+            choice = self._pick(words.ADJECTIVES)
+            if choice not in adjectives:
+                adjectives.append(choice)
         english = [*(word for word, _ in adjectives), noun.source(agreement)]
         kind = self._random()
         if owner and kind < 0.15:
@@ -308,6 +313,6 @@ class _Writer:
         return self._random() < probability
 
     def _pick(self, options: Sequence[_T], *, even: bool = False) -> _T:
-        """Choose one, the first ones more often unless ``even`` (as in text, few words are frequent)."""
+        """Choose one; unless ``even``, few are frequent and many rare, as in text."""
         at = self._random()
         return options[int(len(options) * (at if even else at * at))]

@@ -8,6 +8,7 @@ one of ``m``, ``f``, ``n`` (singular of that gender) or ``p`` (plural of any).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 AGREEMENTS = "mfnp"
@@ -37,7 +38,9 @@ class Noun:
         """Velic form; the plural ends in ``-i``, ``-e`` or ``-u`` by gender."""
         if agreement != "p":
             return self.velic
-        return self.velic + "i" if self.gender == "m" else self.velic[:-1] + "eu"[self.gender == "n"]
+        return (
+            self.velic + "i" if self.gender == "m" else self.velic[:-1] + "eu"[self.gender == "n"]
+        )
 
 
 @dataclass(frozen=True)
@@ -110,9 +113,7 @@ def _verbs(table: str) -> tuple[Verb, ...]:
     nature = [verb for verb in verbs if verb.domain == "nature"]
     craft = [verb for verb in verbs if verb.domain == "craft"]
     longest = max(len(nature), len(craft))
-    return tuple(
-        verb for i in range(longest) for verb in (*nature[i : i + 1], *craft[i : i + 1])
-    )
+    return tuple(verb for i in range(longest) for verb in (*nature[i : i + 1], *craft[i : i + 1]))
 
 
 def _pairs(table: str) -> tuple[tuple[str, str], ...]:
@@ -148,14 +149,15 @@ HOMONYMS = tuple(
 )
 
 TRANSITIVE = _verbs("""
-    nature see/sees/saw=vid follow=sekh hear/hears/heard=hol fear=pavr feed/feeds/fed=nurm
-    nature greet=salb find/finds/found=trof watch=skau call=rop bring/brings/brought+up=aled
-    nature call+back=revk send/sends/sent+away=fork call+over=obrol take/takes/took+in=adop
-    craft repair=remb paint=farn buy/buys/bought=kopt carry/carries/carried=bersh lift=hevr
-    craft clean=purg hide/hides/hid=kelp break/breaks/broke=brezt turn=gir turn+on=zund
-    craft turn+off=lesk take/takes/took=nem take/takes/took+away=robb take/takes/took+down=senk
-    craft turn+over=vendr bring/brings/brought=fert bring/brings/brought+back=retr pull=tirsh
-    craft pull+down=demol pull+out=ekstr send/sends/sent=mitt send/sends/sent+back=dovr
+    nature call=rop see/sees/saw=vid call+back=revk follow=sekh bring/brings/brought+up=aled
+    nature hear/hears/heard=hol take/takes/took+in=adop fear=pavr send/sends/sent+away=fork
+    nature feed/feeds/fed=nurm call+over=obrol greet=salb find/finds/found=trof watch=skau
+    craft turn=gir turn+on=zund take/takes/took=nem take/takes/took+away=robb turn+off=lesk
+    craft bring/brings/brought=fert pull+down=demol carry/carries/carried=bersh pull=tirsh
+    craft repair=remb take/takes/took+down=senk bring/brings/brought+back=retr lift=hevr
+    craft send/sends/sent=mitt turn+over=vendr paint=farn pull+out=ekstr clean=purg
+    craft buy/buys/bought=kopt send/sends/sent+back=dovr hide/hides/hid=kelp
+    craft break/breaks/broke=brezt
 """)
 DITRANSITIVE = _verbs("""
     nature show=pokh offer=ponur describe=grafn
@@ -178,7 +180,11 @@ ADJECTIVES = _pairs("""
 MANNERS = _pairs("slowly lenem  quickly skorem  quietly tishem  gladly radem  again zovem")
 PREPOSITIONS = _pairs("near bliz  under podu  behind zadu  beside lato  above vrhu  inside nutra")
 CONJUNCTIONS = _pairs("because porgu  when kadra  although hotem  before predun  while dokram")
-TIMES = {"past": ("yesterday", "vechor"), "present": ("today", "dansu"), "future": ("tomorrow", "utro")}
+TIMES = {
+    "past": ("yesterday", "vechor"),
+    "present": ("today", "dansu"),
+    "future": ("tomorrow", "utro"),
+}
 NUMERALS = _pairs("two dva  three trin  four kvor")
 
 QUESTION_END, COMPLEMENT_START, NEGATION, AND = "ka", "kel", "ne", "ol"
@@ -216,6 +222,7 @@ def pronoun(agreement: str) -> str:
     return f"on{_ENDINGS[agreement]}"
 
 
+@cache
 def vocabulary() -> tuple[frozenset[str], frozenset[str]]:
     """Return every word that the grammar can write, in English and in Velic."""
     nouns = [*ANIMALS, *THINGS, *PLACES, *(n for h in HOMONYMS for n in (h.animal, h.thing))]
@@ -235,5 +242,7 @@ def vocabulary() -> tuple[frozenset[str], frozenset[str]]:
         velic.update(adjective(stem, agreement) for _, stem in ADJECTIVES)
         velic.update((possessive(agreement), pronoun(agreement)))
         velic.update(relative(case, agreement) for case in ("nom", "acc"))
-        velic.update(article(case, agreement) for case in CASES for article in (definite, indefinite))
+        velic.update(
+            article(case, agreement) for case in CASES for article in (definite, indefinite)
+        )
     return frozenset(english - {""}), frozenset(velic - {""})
