@@ -51,8 +51,26 @@ def get_method(name: str) -> type[Method]:
     module, _, attribute = known[name].partition(":")
     try:
         found: type[Method] = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError) as error:
+    except (ImportError, AttributeError, SyntaxError) as error:
         if name in BUILTIN:
             raise
-        raise HeadtoolError(f"method '{name}' ({known[name]}) cannot be loaded: {error}") from error
+        raise _broken(name, known[name], str(error)) from error
+    if name not in BUILTIN:
+        _check(name, known[name], found)
     return found
+
+
+def _check(name: str, place: str, found: object) -> None:
+    """Refuse what another package registers as a method if it is none."""
+    from headtool.methods.base import Method
+
+    if not (isinstance(found, type) and issubclass(found, Method)):
+        raise _broken(name, place, "it is no subclass of headtool.methods.base.Method")
+    if getattr(found, "name", None) != name:
+        raise _broken(name, place, f"it calls itself '{getattr(found, 'name', '')}'")
+
+
+def _broken(name: str, place: str, reason: str) -> HeadtoolError:
+    return HeadtoolError(
+        f"method '{name}' ({place}) cannot be loaded: {reason}; update or uninstall its package"
+    )

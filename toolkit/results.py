@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ __all__ = [
     "HeadScores",
     "Outcomes",
     "head_frame",
+    "json_rows",
     "score_frame",
     "scores_document",
 ]
@@ -101,17 +103,29 @@ class HeadScores:
 
 def scores_document(scores: Sequence[HeadScores]) -> str:
     """JSON of several methods' scores: schema, provenance by method, rows under ``scores``."""
-    import pandas as pd
+    document = {
+        "schema": "headtool/scores/1",
+        "provenance": {result.method: dict(result.provenance) for result in scores},
+        "scores": [row for result in scores for row in json_rows(result.frame)],
+    }
+    return json.dumps(document, indent=1, allow_nan=False)
 
-    rows = pd.concat([result.frame for result in scores], ignore_index=True)
-    return json.dumps(
-        {
-            "schema": "headtool/scores/1",
-            "provenance": {result.method: dict(result.provenance) for result in scores},
-            "scores": json.loads(rows.to_json(orient="records", double_precision=15)),
-        },
-        indent=1,
-    )
+
+def json_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a frame as JSON can hold them.
+
+    JSON has numbers only, so what is not computed or not finite becomes null. All digits are kept.
+    """
+    return [
+        {str(name): _json_value(value) for name, value in row.items()}
+        for row in frame.to_dict("records")
+    ]
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True)
@@ -152,7 +166,9 @@ class Outcomes:
         }
         return pd.DataFrame(
             {
-                "mask": pd.Categorical(np.repeat(names, count), categories=pd.unique(pd.Series(names))),
+                "mask": pd.Categorical(
+                    np.repeat(names, count), categories=pd.unique(pd.Series(names))
+                ),
                 "example": np.tile(np.arange(count), len(names)),
                 **columns,
             }
