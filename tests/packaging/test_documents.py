@@ -1,0 +1,80 @@
+"""README and CONTRIBUTING name only what exists."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+
+from headtool.cli.main import app
+
+REPOSITORY = Path(__file__).parents[2]
+DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+
+
+def text(document: str) -> str:
+    return (REPOSITORY / document).read_text(encoding="utf-8")
+
+
+def blocks(document: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text(document), re.MULTILINE | re.DOTALL)
+
+
+def commands(first: str) -> list[list[str]]:
+    """The command lines in the documents' shell blocks that start with a word."""
+    lines = [
+        line for name in DOCUMENTS for block in blocks(name, "sh") for line in block.split("\n")
+    ]
+    words = [shlex.split(line, comments=True) for line in lines]
+    return [line[1:] for line in words if line[:1] == [first]]
+
+
+def parse(arguments: list[str]) -> None:
+    """Parse a headtool command line without running it; a wrong one raises."""
+    group = typer.main.get_command(app)
+    name, *rest = arguments
+    group.commands[name].make_context(name, rest)
+
+
+def test_every_headtool_command_can_be_parsed() -> None:
+    examples = commands("headtool")
+    assert {"methods", "heads", "score"} <= {line[0] for line in examples}
+    for example in examples:
+        parse(example)
+
+
+def test_a_wrong_command_would_be_noticed() -> None:
+    with pytest.raises(Exception, match="--modle"):
+        parse(["score", "--modle", "x"])
+
+
+def test_every_make_target_exists() -> None:
+    makefile = text("Makefile")
+    targets = set(re.findall(r"^([a-z]+):", makefile, re.MULTILINE))
+    inline = re.findall(r"`make ([a-z]+)", "".join(map(text, DOCUMENTS)))
+    used = {line[0] for line in commands("make")} | set(inline)
+    assert {"demo", "test", "check"} <= used <= targets
+
+
+def test_every_file_named_exists() -> None:
+    pattern = r"`((?:toolkit|methods|analysis|reports|cli|tests)/[\w/.]*)`"
+    named = {path for document in DOCUMENTS for path in re.findall(pattern, text(document))}
+    linked = {path for name in DOCUMENTS for path in re.findall(r"\]\((\w[\w.]*)\)", text(name))}
+    assert len(named) > 10
+    assert [path for path in sorted(named | linked) if not (REPOSITORY / path).exists()] == []
+
+
+def test_every_method_is_in_the_table() -> None:
+    from headtool.methods import BUILTIN
+
+    rows = set(re.findall(r"^\| `([\w-]+)` \|", text("README.md"), re.MULTILINE))
+    assert set(BUILTIN) <= rows
+
+
+def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    (example,) = blocks("README.md", "python")
+    exec(compile(example, "README.md", "exec"), {})
+    assert "gradient" in capsys.readouterr().out
