@@ -1,0 +1,150 @@
+"""``headtool methods``, and a method that another package registers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "example_package"
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An installed package that registers the method ``depth``."""
+    monkeypatch.syspath_prepend(EXAMPLE)
+    yield
+    sys.modules.pop("example_depth", None)
+
+
+def listed(headtool) -> dict[str, dict[str, object]]:
+    done = headtool("methods", "--format", "json")
+    assert done.code == 0
+    assert done.err == ""
+    document = json.loads(done.out)
+    assert document["schema"] == "headtool/methods/1"
+    assert "headtool" in document["provenance"]["versions"]
+    return {method["name"]: method for method in document["methods"]}
+
+
+def test_json_lists_every_option_with_default_and_help(headtool) -> None:
+    found = listed(headtool)
+    assert list(found) == ["ablation", "confidence", "gates", "gradient"]
+    options = {
+        f"{name}.{option['name']}": option["default"]
+        for name, method in found.items()
+        for option in method["options"]
+    }
+    # As README and METHODS have them; a changed default is a change for users.
+    assert options == {
+        "ablation.signal": "metric",
+        "ablation.replacement": "zero",
+        "confidence.statistic": "max",
+        "confidence.exclude": "eos",
+        "gates.lambda": 0.02,
+        "gates.heads": None,
+        "gates.penalty": "sum",
+        "gates.train": "gates",
+        "gates.init": "open",
+        "gates.steps": 400,
+        "gates.batch_size": 32,
+        "gates.gate_lr": 0.05,
+        "gates.weight_lr": 3e-5,
+        "gates.label_smoothing": 0.0,
+        "gates.holdout": 0.2,
+        "gradient.granularity": "token",
+        "gradient.normalize": "layer",
+        "gradient.batch_size": 32,
+    }
+    for method in found.values():
+        assert method["summary"]
+        assert method["reference"]
+        assert all(option["help"] for option in method["options"])
+    granularity = found["gradient"]["options"][0]
+    assert granularity["choices"] == ["token", "example", "batch", "cumulative"]
+
+
+def test_csv_says_the_same(headtool) -> None:
+    done = headtool("methods", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(done.out)))
+    expected = [
+        (name, option["name"], "" if option["default"] is None else str(option["default"]))
+        for name, method in listed(headtool).items()
+        for option in method["options"]
+    ]
+    assert [(row["method"], row["name"], row["default"]) for row in rows] == expected
+    assert rows[0]["choices"] == "metric loss"
+
+
+def test_table_shows_options_as_they_are_set(headtool) -> None:
+    done = headtool("methods")
+    assert done.err == ""
+    lines = [line.strip() for line in done.out.splitlines()]
+    assert any(line.startswith("gradient.granularity=token ") for line in lines)
+    assert any(line.startswith("gates.heads=none ") for line in lines)
+    assert "[token | example | batch | cumulative]" in done.out
+    assert "--set METHOD.OPTION=VALUE" in lines[-1]
+
+
+def test_every_option_can_be_set_to_its_default(headtool, bert, reviews) -> None:
+    settings = [
+        f"{name}.{option['name']}={'none' if option['default'] is None else option['default']}"
+        for name, method in listed(headtool).items()
+        for option in method["options"]
+        if option["name"] != "steps"
+    ]
+    words = [word for setting in settings for word in ("--set", setting)]
+    done = headtool(
+        *("score", "--model", bert, "--data", reviews, "--format", "json"),
+        *("--method", "ablation,confidence,gates,gradient", "--set", "gates.steps=2", *words),
+    )
+    assert done.code == 0, done.err
+
+
+@pytest.mark.usefixtures("example")
+def test_a_method_of_another_package_is_like_any_other(headtool, bert, reviews, tmp_path) -> None:
+    assert listed(headtool)["depth"] == {
+        "name": "depth",
+        "summary": "layer of the head",
+        "reference": "an example",
+        "options": [{"name": "slope", "default": 1.0, "choices": [], "help": "score of a layer"}],
+    }
+    arguments = ["score", "--model", bert, "--data", reviews, "--method", "depth,confidence"]
+    arguments += ["--set", "depth.slope=2.5"]
+    document = json.loads(headtool(*arguments, "--format", "json").out)
+    assert document["provenance"]["depth"]["options"] == {"slope": 2.5}
+    scores = {
+        (row["layer"], row["head"]): row["score"]
+        for row in document["scores"]
+        if row["method"] == "depth"
+    }
+    assert scores == {(layer, head): 2.5 * layer for layer in (0, 1) for head in range(4)}
+    done = headtool(*arguments, "--out", tmp_path / "run")
+    assert done.code == 0
+    assert "slope=2.5" in done.out
+
+
+@pytest.mark.usefixtures("example")
+def test_its_options_are_checked_as_well(headtool) -> None:
+    done = headtool("score", "--method", "depth", "--set", "depth.slope=steep")
+    assert done.code == 2
+    assert done.err == "error: depth.slope must be a number, got 'steep'\n"
+
+
+def test_a_broken_package_gives_one_line(headtool, tmp_path, monkeypatch) -> None:
+    info = tmp_path / "example_broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: example-broken\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[headtool.methods]\nbroken = example_gone:Gone\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for command in (["methods"], ["score", "--method", "broken"]):
+        done = headtool(*command)
+        assert done.code == 2
+        assert done.out == ""
+        assert done.err.startswith("error: method 'broken' (example_gone:Gone) cannot be loaded")
+        assert done.err.count("\n") == 1

@@ -1,0 +1,101 @@
+"""The command as a process of its own: streams, exit codes, and what the libraries print."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from importlib.metadata import entry_points, version
+from pathlib import Path
+
+import pytest
+
+HEADTOOL = (sys.executable, "-m", "headtool")
+
+
+def run(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
+    words = [*HEADTOOL, *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, timeout=300, **options)
+
+
+def test_the_installed_command_is_the_one_tested() -> None:
+    (script,) = entry_points(group="console_scripts", name="headtool")
+    assert script.value == "headtool.cli.main:run"
+    installed = Path(sys.executable).with_name("headtool")
+    done = subprocess.run([installed, "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"headtool {version('headtool')}\n"
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "arguments", [[], ["--help"], ["score", "--help"], ["methods", "--help"], ["heads", "--help"]]
+)
+def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
+    heavy = "('torch', 'transformers', 'fairseq', 'pandas', 'datasets', 'numpy')"
+    code = (
+        "import sys\nfrom headtool.cli.main import run\n"
+        "try:\n    run()\nexcept SystemExit as end:\n    assert not end.code\n"
+        f"assert not [name for name in {heavy} if name in sys.modules]\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "Usage: headtool" in done.stdout
+    assert done.stderr == ""
+
+
+def test_result_on_stdout_and_nothing_else_anywhere(bert, reviews) -> None:
+    done = run("score", "--model", bert, "--data", reviews, "--format", "json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["schema"] == "headtool/scores/1"
+    assert done.stderr == ""
+
+
+def test_verbose_lets_the_libraries_speak(bert, reviews) -> None:
+    done = run("score", "--model", bert, "--data", reviews, "--format", "json", "--verbose")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["schema"] == "headtool/scores/1"
+    assert "Loading weights" in done.stderr
+
+
+def test_bad_input_is_one_line_and_exit_code_2(tmp_path) -> None:
+    done = run("score", "--method", "gradeint", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: unknown method 'gradeint'; did you mean 'gradient'?")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_reader_that_stops_early_is_no_bug() -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([*HEADTOOL, "--help"], stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    assert done.returncode == 1
+    assert done.stderr == ""
+
+
+def test_interrupt_from_the_keyboard(bert, tmp_path) -> None:
+    # A pipe without a writer's end closed keeps the command waiting for its data.
+    os.mkfifo(tmp_path / "data.tsv")
+    command = [*HEADTOOL, "score", "--model", str(bert), "--data", "data.tsv", "--out", "run"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while process.poll() is None:
+        try:  # opens once the command reads
+            writer = os.open(tmp_path / "data.tsv", os.O_WRONLY | os.O_NONBLOCK)
+            break
+        except OSError:
+            time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    os.close(writer)
+    assert process.returncode == 130
+    assert out == ""
+    assert err.startswith("interrupted; to start again: headtool score --model ")
+    assert err.count("\n") == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["data.tsv"]
