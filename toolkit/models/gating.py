@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import torch
 from torch import Tensor, nn
 
 from headtool.heads import AttentionSite
@@ -22,7 +21,7 @@ __all__ = ["Gating", "Handler", "Layout", "SiteHandle", "intercept"]
 Layout = Literal["batch-first", "time-first", "flat"]
 
 Handler = Callable[[AttentionSite, Tensor], Tensor | None]
-"""Called with a site and its heads' outputs [B, T, H, D]; returns new ones, or None to leave them."""
+"""Takes a site and its heads' outputs [B, T, H, D]; returns new ones, or None to leave them."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +39,8 @@ class SiteHandle:
     call, calls
         The site is the `call`-th of `calls` uses of the projection in one forward pass (shared
         layers use theirs more than once).
+    owner
+        The module that computes the attention; None where it is not known.
     """
 
     site: AttentionSite
@@ -47,6 +48,7 @@ class SiteHandle:
     layout: Layout
     call: int = 0
     calls: int = 1
+    owner: nn.Module | None = None
 
     def split(self, projected: Tensor, batch: int) -> Tensor:
         """View the projection's input as [B, T, H, D]."""
@@ -114,7 +116,7 @@ class Gating:
     """Handler that multiplies heads by gates, and fills what a closed gate leaves.
 
     The output of head h becomes ``gate * ctx + (1 - gate) * replacement``; without a replacement
-    it is ``gate * ctx``, so that gates of one change no bit.
+    it is ``gate * ctx``. Gates of one change nothing.
 
     Attributes
     ----------
@@ -128,11 +130,12 @@ class Gating:
     replacements: Mapping[AttentionSite, Tensor] | None = None
 
     def __call__(self, site: AttentionSite, contexts: Tensor) -> Tensor | None:
+        """Gate the heads of one site; see `Handler`."""
         gates = self.gates.get(site)
         if gates is None:
             return None
-        gates = gates.to(contexts.dtype)
+        gates = gates.to(contexts)
         gates = gates[:, None, :, None] if gates.ndim == 2 else gates[:, None]
         if self.replacements is None:
             return contexts * gates
-        return torch.where(gates == 1, contexts, contexts * gates + self.replacements[site] * (1 - gates))
+        return contexts * gates + self.replacements[site].to(contexts) * (1 - gates)

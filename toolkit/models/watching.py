@@ -14,13 +14,26 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from headtool.errors import HeadtoolError
+
 __all__ = ["AttentionWatch", "explicit_attention"]
 
-_SOFTMAX = {torch.softmax, torch.nn.functional.softmax, torch.Tensor.softmax}
+_SOFTMAX = {
+    torch.softmax,
+    torch.special.softmax,
+    torch.nn.functional.softmax,
+    torch.Tensor.softmax,
+}
 
 
 class AttentionWatch(TorchFunctionMode):
-    """Call `on_softmax` with the result of every softmax; what it returns is used in its place."""
+    """Call `on_softmax` with the result of every softmax; what it returns is used in its place.
+
+    Raises
+    ------
+    HeadtoolError
+        If a forward pass inside uses `torch.nn.MultiheadAttention`, whose softmax cannot be seen.
+    """
 
     def __init__(self, on_softmax: Callable[[Tensor], Tensor]) -> None:
         super().__init__()
@@ -32,6 +45,11 @@ class AttentionWatch(TorchFunctionMode):
         kwargs = kwargs or {}
         if func is torch.nn.functional.scaled_dot_product_attention:
             return explicit_attention(*args, **kwargs, on_softmax=self.on_softmax)
+        if func is torch.nn.functional.multi_head_attention_forward:
+            raise HeadtoolError(
+                "this model's heads cannot be reached one by one: torch.nn.MultiheadAttention "
+                "computes its attention in one piece"
+            )
         result = func(*args, **kwargs)
         return self.on_softmax(result) if func in _SOFTMAX else result
 
@@ -59,7 +77,8 @@ def explicit_attention(
         repeats = query.shape[-3] // key.shape[-3]
         key = key.repeat_interleave(repeats, dim=-3)
         value = value.repeat_interleave(repeats, dim=-3)
-    scores = query @ key.transpose(-2, -1) * (scale or 1 / math.sqrt(query.shape[-1]))
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = query @ key.transpose(-2, -1) * scale
     if is_causal:
         visible = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
         scores = scores.masked_fill(~visible, -math.inf)

@@ -1,0 +1,31 @@
+"""What all tests share: no network, and the optional folder of real data and models."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("headtool", deadline=None)  # the machine may be busy
+settings.load_profile("headtool")
+
+# Read when the libraries are imported, which some tests do at collection.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+@pytest.fixture(autouse=True)
+def _offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep processes that a test starts off the network as well."""
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder of real data and models, holding ``data/`` and ``models/``."""
+    beside = Path(__file__).resolve().parents[2] / "shared"
+    folder = Path(os.environ.get("HEADTOOL_SHARED", beside))
+    if not (folder / "data").is_dir() or not (folder / "models").is_dir():
+        pytest.skip(f"no real data at {folder}; set HEADTOOL_SHARED to a folder that has it")
+    return folder
