@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import Batch, Examples, Forward, ModelAdapter
 from headtool.models.gating import Gating
+from headtool.models.replay import Recording, Replay
 from headtool.progress import Progress, silent
-from headtool.replacement import Replacement, Zero
+from headtool.replacement import Replacement, Resample, Zero
 from headtool.results import Outcomes
 
 __all__ = ["evaluate", "finite_forward", "mask_gates"]
+
+_SAME = 1e-4  # a shortcut whose losses differ by more, relative to one plus the loss, is not taken
 
 
 def evaluate(
@@ -28,6 +33,10 @@ def evaluate(
     progress: Progress = silent,
 ) -> Outcomes:
     """Run the whole model and every masked model over a data set.
+
+    What a mask cannot change is computed once a batch (`headtool.models.replay`), and masks share a
+    forward pass while a batch has room for them. The numbers are those of one run a mask, up to
+    rounding.
 
     Parameters
     ----------
@@ -52,30 +61,178 @@ def evaluate(
     HeadtoolError
         If a loss is not a finite number.
     """
-    fill = (replacement or Zero()).fit(model, examples, progress)
-    gates = [mask_gates(mask, model) for mask in masks]
+    runner = _Runner(model, examples, masks, replacement or Zero(), progress)
     whole: dict[str, NDArray[np.float64]] = {}
     masked: dict[str, NDArray[np.float64]] = {}
     batches = examples.batches()
-    steps = ((index, row) for index in batches for row in range(-1, len(masks)))
-    batch: Batch
+
+    def steps() -> Iterator[None]:
+        for index in batches:
+            for row, columns in runner.run(index):
+                if row is None:
+                    _store(whole, columns, (len(examples),), index)
+                else:
+                    _store(masked, columns, (len(masks), len(examples)), (row, index))
+                    yield
+
     with torch.inference_mode():
-        for index, row in progress(steps, total=len(batches) * (len(masks) + 1), label="evaluate"):
-            if row < 0:
-                batch = model.collate(examples, index)
-                fillers = fill(batch)
-                result = finite_forward(model, batch, examples)
-                _store(whole, result.columns, (len(examples),), index)
-                continue
-            with model.intercept(Gating(gates[row], fillers), batch):
-                result = finite_forward(model, batch, examples)
-            _store(masked, result.columns, (len(masks), len(examples)), (row, index))
+        for _ in progress(steps(), total=len(batches) * len(masks), label="evaluate"):
+            pass
     if not masks:
         masked = {name: np.empty((0, len(examples))) for name in whole}
     return Outcomes(tuple(masks), whole, masked)
 
 
-def mask_gates(mask: HeadMask, model: ModelAdapter) -> dict[AttentionSite, torch.Tensor]:
+class _Runner:
+    """Runs all masks on one batch after the other."""
+
+    def __init__(
+        self,
+        model: ModelAdapter,
+        examples: Examples,
+        masks: Sequence[HeadMask],
+        replacement: Replacement,
+        progress: Progress,
+    ) -> None:
+        self.model = model
+        self.examples = examples
+        self.gates = [mask_gates(mask, model) for mask in masks]
+        self.fill = replacement.fit(model, examples, progress)
+        # A donor's output has a row for every position, which one position alone cannot use.
+        self.first_position = not isinstance(replacement, Resample)
+        self.replay = Replay(model) if masks and Replay.suits(model) else None
+        self.tried = False
+
+    def run(
+        self, index: NDArray[np.int64]
+    ) -> Iterator[tuple[int | None, Mapping[str, Tensor]]]:
+        """Yield the columns of the whole model (None) and of each mask by its number."""
+        batch = self.model.collate(self.examples, index)
+        filling = self.fill(batch)
+        if self.replay is None:
+            yield None, self._forward(batch).columns
+            for row, gates in enumerate(self.gates):
+                with self.model.intercept(Gating(gates, filling), batch):
+                    yield row, self._forward(batch).columns
+            return
+        with self.replay.record(len(batch)) as recording:
+            result = self._forward(batch)
+        if not self.tried:
+            self.tried = True
+            self._try_shortcuts(batch, recording, result.losses)
+            if self.replay is None:
+                yield from self.run(index)
+                return
+        if self.replay.reads_first and self.first_position:
+            # Rounding differs between one position and all of them. The whole model takes the same
+            # way as the masks, so that a head without effect has an effect of exactly zero.
+            result = self._resumed(batch, recording, self._all_open(recording.last_site), 1)
+        yield None, result.columns
+        yield from self._masked(batch, recording, filling, result.columns)
+
+    def _masked(
+        self,
+        batch: Batch,
+        recording: Recording,
+        filling: Mapping[AttentionSite, Tensor] | None,
+        whole: Mapping[str, Tensor],
+    ) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
+        """Run the masks in groups that start at the same site and fit into one batch."""
+        groups: dict[AttentionSite, list[int]] = {}
+        for row, gates in enumerate(self.gates):
+            if gates:
+                groups.setdefault(recording.start(list(gates))[1], []).append(row)
+            else:
+                yield row, whole
+        width = max(queries.real.shape[1] for queries in batch.queries.values())
+        room = self.examples.batch_tokens // (len(batch) * width)
+        for rows in groups.values():
+            together = len(rows) if room > len(rows) else max(1, room - 1)
+            for start in range(0, len(rows), together):
+                chosen = rows[start : start + together]
+                if len(chosen) == 1:
+                    yield chosen[0], self._together(batch, recording, filling, chosen)[0]
+                    continue
+                reference, *parts = self._together(batch, recording, filling, [None, *chosen])
+                for row, columns in zip(chosen, parts, strict=True):
+                    # Rounding differs between batch sizes: the change is taken within one batch.
+                    loss = whole["loss"] + (columns["loss"] - reference["loss"])
+                    yield row, {**columns, "loss": loss}
+
+    def _together(
+        self,
+        batch: Batch,
+        recording: Recording,
+        filling: Mapping[AttentionSite, Tensor] | None,
+        rows: Sequence[int | None],
+    ) -> list[dict[str, Tensor]]:
+        """One forward pass for several masks (None: all heads open); their columns."""
+        given = [self.gates[row] for row in rows if row is not None]
+        sites = [site for site in self.model.sites if any(site in gates for gates in given)]
+        gates = {site: self._stacked(site, rows, len(batch)) for site in sites}
+        if filling is not None and len(rows) > 1:
+            filling = {
+                site: value.repeat(len(rows), 1, 1, 1) if value.ndim == 4 else value
+                for site, value in filling.items()
+            }
+        repeated = _repeat(batch, len(rows))
+        result = self._resumed(repeated, recording, Gating(gates, filling), len(rows))
+        return [
+            {name: values[i * len(batch) : (i + 1) * len(batch)] for name, values in result.columns.items()}
+            for i in range(len(rows))
+        ]
+
+    def _all_open(self, site: AttentionSite) -> Gating:
+        return Gating({site: torch.ones(site.n_heads, device=self.model.device)})
+
+    def _stacked(self, site: AttentionSite, rows: Sequence[int | None], size: int) -> Tensor:
+        """Gates of one site, [H] for one mask and [masks x size, H] for several."""
+        open_gates = torch.ones(site.n_heads, device=self.model.device)
+        per_mask = [
+            open_gates if row is None else self.gates[row].get(site, open_gates) for row in rows
+        ]
+        if len(rows) == 1:
+            return per_mask[0]
+        return torch.stack(per_mask).repeat_interleave(size, dim=0)
+
+    def _resumed(
+        self, batch: Batch, recording: Recording, gating: Gating, repeat: int
+    ) -> Forward:
+        assert self.replay is not None
+        resume = self.replay.resume(
+            recording,
+            list(gating.gates),
+            repeat=repeat,
+            first_position_only=self.replay.reads_first and self.first_position,
+        )
+        with self.model.intercept(gating, batch), resume:
+            return self._forward(batch)
+
+    def _try_shortcuts(self, batch: Batch, recording: Recording, losses: Tensor) -> None:
+        """Run gates of one through every shortcut; keep those that change nothing."""
+        assert self.replay is not None
+        sites = [event.sites[0] for event in recording.events if event.sites]
+        tries = [sites[0], sites[len(sites) // 2], sites[-1]]
+        while not all(self._harmless(site, batch, recording, losses) for site in tries):
+            if not (self.replay.reads_first and self.first_position):
+                self.replay = None
+                return
+            self.replay.reads_first = False
+
+    def _harmless(
+        self, site: AttentionSite, batch: Batch, recording: Recording, losses: Tensor
+    ) -> bool:
+        try:
+            tried = self._resumed(batch, recording, self._all_open(site), repeat=1).losses
+        except (RuntimeError, IndexError, KeyError, TypeError):
+            return False  # the model's code cannot take the shortcut; it is computed in full
+        return bool(((tried - losses).abs() <= _SAME * (1 + losses.abs())).all())
+
+    def _forward(self, batch: Batch) -> Forward:
+        return finite_forward(self.model, batch, self.examples)
+
+
+def mask_gates(mask: HeadMask, model: ModelAdapter) -> dict[AttentionSite, Tensor]:
     """Gates [H] of the sites where a mask closes any head."""
     return {
         site: torch.from_numpy(mask.at(site).astype(np.float32)).to(model.device)
@@ -91,7 +248,7 @@ def finite_forward(
     result = model.forward(batch, label_smoothing=label_smoothing)
     finite = torch.isfinite(result.losses.detach()).cpu().numpy()
     if not finite.all():
-        bad = sorted((batch.index[~finite] + 1).tolist())
+        bad = sorted(set((batch.index[~finite] + 1).tolist()))
         shown = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
         raise HeadtoolError(
             f"the loss of {model.spec} is not finite on {examples.data.spec} in the batch with "
@@ -100,9 +257,29 @@ def finite_forward(
     return result
 
 
+def _repeat(batch: Batch, times: int) -> Batch:
+    """The batch's rows several times over, one whole batch after the other."""
+    if times == 1:
+        return batch
+
+    def wide(tensor: Tensor) -> Tensor:
+        return tensor.repeat(times, *[1] * (tensor.ndim - 1))
+
+    queries = {
+        kind: replace(q, real=wide(q.real), eos=wide(q.eos), special=wide(q.special))
+        for kind, q in batch.queries.items()
+    }
+    return Batch(
+        np.tile(batch.index, times),
+        {name: wide(tensor) for name, tensor in batch.inputs.items()},
+        wide(batch.targets),
+        queries,
+    )
+
+
 def _store(
     columns: dict[str, NDArray[np.float64]],
-    values: Mapping[str, torch.Tensor],
+    values: Mapping[str, Tensor],
     shape: tuple[int, ...],
     where: NDArray[np.int64] | tuple[int, NDArray[np.int64]],
 ) -> None:
