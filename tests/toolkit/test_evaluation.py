@@ -1,0 +1,195 @@
+"""The evaluation engine against a plain loop over masks, on every family."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from headtool.data import TextData
+from headtool.errors import HeadtoolError
+from headtool.evaluation import evaluate, mask_gates
+from headtool.heads import Head, HeadMask
+from headtool.models.base import Batch, Examples, Forward, ModelAdapter, Queries
+from headtool.models.discovery import discover
+from headtool.models.gating import Gating
+from headtool.models.replay import Replay
+
+from .families import FAMILIES, TrueFloat64, inputs, probe
+
+ROWS = 8
+
+
+class FamilyModel(ModelAdapter):
+    """A model of any family; each example's loss is some function of its outputs."""
+
+    library = "test"
+
+    def __init__(self, name: str, *, dtype: torch.dtype = torch.float32) -> None:
+        module = FAMILIES[name].model().to(dtype)
+        first = getattr(module.config, "architectures", None)
+        task = "classification" if "Classification" in type(module).__name__ else "causal-lm"
+        super().__init__(name, task, module, discover(module, probe(module)))
+        assert first is None or isinstance(first, list)
+        pair = inputs(module)
+        self.all_inputs = {
+            key: torch.cat([value.roll(shift, dims=-1) for shift in range(ROWS // 2)])
+            for key, value in pair.items()
+        }
+
+    def encode(self, data: TextData, *, batch_tokens: int = 4096, seed: int = 0) -> Examples:
+        rows = tuple({"row": i} for i in range(ROWS))
+        return Examples(data, rows, np.full(ROWS, 5), batch_tokens)
+
+    def collate(self, examples: Examples, index: NDArray[np.int64]) -> Batch:
+        rows = torch.tensor([examples.rows[i]["row"] for i in index])
+        chosen = {key: value[rows] for key, value in self.all_inputs.items()}
+        real = torch.ones(len(rows), 5, dtype=torch.bool)
+        queries = Queries(real, ~real, ~real)
+        kinds = dict.fromkeys(self.sites.kinds, queries)
+        return Batch(index, chosen, torch.zeros(len(rows)), kinds)
+
+    def forward(self, batch: Batch, *, label_smoothing: float = 0.0) -> Forward:
+        with TrueFloat64():
+            logits = self.module(**batch.inputs).logits
+        weights = torch.randn(logits.shape[1:], generator=torch.Generator().manual_seed(3))
+        losses = (logits * weights.to(logits)).flatten(1).mean(dim=1)
+        return Forward(losses, {"loss": losses.detach(), "tokens": torch.ones(len(losses))})
+
+
+DATA = TextData("none", "text", {"text": ("",)})
+
+
+def plain(model: ModelAdapter, examples: Examples, masks: list[HeadMask]) -> NDArray[np.float64]:
+    losses = np.zeros((len(masks), len(examples)))
+    with torch.no_grad():
+        for index in examples.batches():
+            batch = model.collate(examples, index)
+            for row, mask in enumerate(masks):
+                with model.intercept(Gating(mask_gates(mask, model)), batch):
+                    losses[row, index] = model.forward(batch).losses.numpy()
+    return losses
+
+
+def some_masks(model: ModelAdapter) -> list[HeadMask]:
+    """Every single head, nothing, everything, and sets that span layers and kinds."""
+    heads = model.sites.heads
+    sets: list[tuple[Head, ...]] = [*((head,) for head in heads), (), heads]
+    sets += [heads[::3], heads[1::4], heads[-2:], (heads[0], heads[-1])]
+    return [HeadMask.without(model.sites, chosen) for chosen in sets]
+
+
+@pytest.mark.parametrize("batch_tokens", [15, 40, 200], ids=["cut", "whole", "shared"])
+@pytest.mark.parametrize("name", FAMILIES)
+def test_equals_a_plain_loop(name: str, batch_tokens: int) -> None:
+    model = FamilyModel(name, dtype=torch.float64)
+    examples = model.encode(DATA, batch_tokens=batch_tokens)
+    masks = some_masks(model)
+    outcomes = evaluate(model, examples, masks)
+    expected = plain(model, examples, masks)
+    np.testing.assert_allclose(outcomes.masked["loss"], expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        outcomes.whole["loss"], plain(model, examples, [HeadMask.full(model.sites)])[0], atol=1e-10
+    )
+    assert np.ptp(expected, axis=0).min() > 1e-4, "the masks must matter for this to show anything"
+    untouched = outcomes.masked["loss"][len(model.sites.heads)]
+    np.testing.assert_array_equal(untouched, outcomes.whole["loss"])
+
+
+@pytest.mark.parametrize("name", ["BERT", "Llama", "T5"])
+def test_single_precision_agrees_to_rounding(name: str) -> None:
+    model = FamilyModel(name)
+    examples = model.encode(DATA, batch_tokens=200)
+    masks = some_masks(model)
+    outcomes = evaluate(model, examples, masks)
+    expected = plain(model, examples, masks)
+    np.testing.assert_allclose(outcomes.masked["loss"], expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("batch_tokens", [40, 200], ids=["whole", "shared"])
+@pytest.mark.parametrize("name", ["BERT", "Llama"])
+def test_a_head_without_effect_has_none_at_all(name: str, batch_tokens: int) -> None:
+    model = FamilyModel(name)
+    for handle in model.handles:
+        width = handle.site.head_dim
+        with torch.no_grad():
+            handle.module.weight[:, :width] = 0
+    masks = [HeadMask.without(model.sites, [site.heads[0]]) for site in model.sites]
+    outcomes = evaluate(model, model.encode(DATA, batch_tokens=batch_tokens), masks)
+    for row in outcomes.masked["loss"]:
+        np.testing.assert_array_equal(row, outcomes.whole["loss"])
+
+
+class Counter:
+    """Counts the rows that pass through modules."""
+
+    def __init__(self, modules: list[nn.Module]) -> None:
+        self.rows = 0
+        for module in modules:
+            module.register_forward_hook(self)
+
+    def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
+        self.rows += 1
+
+
+def test_layers_below_the_mask_run_once_a_batch() -> None:
+    model = FamilyModel("BERT")
+    feed_forwards = [layer.intermediate for layer in model.module.bert.encoder.layer]
+    counters = [Counter([module]) for module in feed_forwards]
+    masks = [HeadMask.without(model.sites, [head]) for head in model.sites.heads]
+    evaluate(model, model.encode(DATA, batch_tokens=40), masks)
+    tries = 4  # the shortcuts are tried three times, and the whole model takes them once
+    per_site = len(model.sites[0].heads)
+    assert counters[0].rows <= 1 + tries + per_site
+    assert counters[-1].rows == 1 + tries + len(masks)
+
+
+def test_a_model_that_cannot_take_a_shortcut_is_computed_in_full(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = FamilyModel("BERT", dtype=torch.float64)
+    masks = some_masks(model)
+    examples = model.encode(DATA, batch_tokens=40)
+    expected = plain(model, examples, masks)
+
+    def wrong(self: Replay, *args: Any, **kwargs: Any) -> Any:
+        return args[0](*args[4], **args[5])[0] * 0
+
+    monkeypatch.setattr(Replay, "_narrow", wrong)
+    outcomes = evaluate(model, examples, masks)
+    np.testing.assert_allclose(outcomes.masked["loss"], expected, rtol=0, atol=1e-10)
+
+
+def test_nothing_stays_patched_also_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = FamilyModel("BERT")
+    masks = some_masks(model)
+    calls: list[Mapping[str, Tensor]] = []
+    original = model.module.classifier.forward
+
+    def fail_later(hidden: Tensor) -> Tensor:
+        calls.append({})
+        if len(calls) > 8:
+            raise RuntimeError("the classifier broke")
+        return original(hidden)
+
+    monkeypatch.setattr(model.module.classifier, "forward", fail_later)
+    with pytest.raises(RuntimeError, match="broke"):
+        evaluate(model, model.encode(DATA, batch_tokens=40), masks)
+    monkeypatch.undo()
+    for module in model.module.modules():
+        assert "forward" not in module.__dict__
+        assert not module._forward_hooks
+        assert not module._forward_pre_hooks
+
+
+def test_a_loss_that_is_not_finite_is_named() -> None:
+    model = FamilyModel("BERT")
+    with torch.no_grad():
+        model.module.classifier.bias.fill_(torch.nan)
+    with pytest.raises(HeadtoolError, match=r"not finite .* examples 1, 2, 3, 4, 5, \.\.\."):
+        evaluate(model, model.encode(DATA), [])
