@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal
 
 import typer
 from rich.table import Table
@@ -55,7 +55,7 @@ def heads(
     from headtool.models.parameters import head_parameters
     from headtool.provenance import versions
 
-    kinds = parse_kinds(kind) if kind else None
+    kinds = parse_kinds(kind) if kind is not None else None
     adapter = load_model(
         model,
         device=device,
@@ -114,14 +114,19 @@ def heads(
             )
         )
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        for name in rows[0]:
+        # Columns that say nothing about most models appear where they do.
+        plain = {"parameters_per_group": 0, "calls_sharing_weights": 1}
+        names = [name for name in rows[0] if any(row[name] != plain.get(name) for row in rows)]
+        for name in names:
             text = name in ("kind", "projection")
-            table.add_column(name.replace("_", " "), justify="left" if text else "right")
+            justify: Literal["left", "right"] = "left" if text else "right"
+            table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
         for row in rows:
+            values = (row[name] for name in names)
             table.add_row(
                 *(
                     f"{value:,}" if isinstance(value, int) else Text(visible(str(value)))
-                    for value in row.values()
+                    for value in values
                 )
             )
         console.print(table)

@@ -29,7 +29,9 @@ def read_data(spec: str | None, model: str, *, columns: str | None, limit: int |
                 f"--data is missing: the built-in sets are for the built-in models, not for {model}"
             )
         spec = _BUILTIN_DATA[model]
-    return load_data(spec, columns=parse_columns(columns) if columns else None, limit=limit)
+    return load_data(
+        spec, columns=parse_columns(columns) if columns is not None else None, limit=limit
+    )
 
 
 def load_examples(

@@ -36,6 +36,7 @@ from headtool.cli.options import (
     parse_settings,
     split_names,
 )
+from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,9 +84,16 @@ def score(
     names = split_names(method, "method")
     values = parse_settings(settings or [], names)
     chosen = [get_method(name).configured(values[name]) for name in names]
-    kinds = parse_kinds(kind) if kind else None
+    kinds = parse_kinds(kind) if kind is not None else None
+    if metric is not None and not any(scorer.uses_metric for scorer in chosen):
+        raise HeadtoolError(
+            f"--metric {metric} has no effect on {method} with these options; leave it out, "
+            "or add ablation to --method"
+        )
     if output_dir is not None:
         check_output(output_dir, force=force)
+    elif force:
+        raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
     text = read_data(data, model, columns=columns, limit=limit)
     adapter = load_model(
         model,

@@ -47,6 +47,11 @@ class Ablation(Method):
         choices=REPLACEMENTS,
     )
 
+    @property
+    def uses_metric(self) -> bool:
+        """Whether it is not the loss that is compared."""
+        return self.signal == "metric"
+
     def compute(self, job: Job) -> Scored:
         """Run one mask per head."""
         metric = get_metric("loss", task=job.model.task) if self.signal == "loss" else job.metric

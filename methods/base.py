@@ -129,6 +129,11 @@ class Method(ABC):
     def check(self) -> None:  # noqa: B027 - most methods have nothing to add
         """Validate the options beyond their choices; raise `HeadtoolError` for a bad one."""
 
+    @property
+    def uses_metric(self) -> bool:
+        """Whether the result depends on ``job.metric``."""
+        return False
+
     @abstractmethod
     def compute(self, job: Job) -> Scored:
         """Compute the scores. Model and examples must be left as they were found."""

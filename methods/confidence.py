@@ -36,9 +36,7 @@ class Confidence(Method):
     summary: ClassVar[str] = "mean of the largest attention weight over query tokens"
     reference: ClassVar[str] = "Voita et al. 2019, sec. 4"
 
-    statistic: str = option(
-        "max", "largest weight, or negated entropy", choices=("max", "entropy")
-    )
+    statistic: str = option("max", "largest weight, or negated entropy", choices=("max", "entropy"))
     exclude: str = option(
         "eos",
         "query tokens to leave out: end of sequence (separators in BERT-type models), all special "

@@ -93,6 +93,11 @@ class Gates(Method):
     label_smoothing: float = option(0.0, "label smoothing of the training loss")
     holdout: float = option(0.2, "share of the examples kept out of training for the evaluation")
 
+    @property
+    def uses_metric(self) -> bool:
+        """The table `evaluation` holds it; the scores do not depend on it."""
+        return True
+
     def check(self) -> None:
         """Refuse numbers that make no sense."""
         for name in ("steps", "batch_size"):
@@ -122,7 +127,7 @@ class Gates(Method):
             closed = [head for head, keep in zip(job.sites.heads, kept, strict=True) if not keep]
             mask = HeadMask.without(job.model.sites, closed)
             weights = {name: weight.detach().cpu().clone() for name, weight in trained.items()}
-            rows = {}
+            rows: dict[str, Mapping[str, NDArray[np.float64]]] = {}
             if weights:
                 rows["kept heads, adapted weights"] = evaluate(job.model, held_out, [mask]).row(0)
         finally:
@@ -161,8 +166,8 @@ class Gates(Method):
             names = fnmatch.filter(parameters, pattern)
             if not names:
                 raise HeadtoolError(
-                    f"gates.train: no parameter of {job.model.spec} matches '{pattern}'; names look "
-                    f"like {next(iter(parameters))}"
+                    f"gates.train: no parameter of {job.model.spec} matches '{pattern}'; names "
+                    f"look like {next(iter(parameters))}"
                 )
             chosen |= {name: parameters[name] for name in names}
         return chosen
@@ -198,7 +203,7 @@ class Gates(Method):
                 else:
                     loss = loss + constraint(probability.mean(), step)
                 optimiser.zero_grad()
-                loss.backward()
+                loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
         return log_alpha.detach().cpu().double()
 
@@ -232,7 +237,7 @@ class Gates(Method):
                     "loss": float(columns["loss"].sum() / columns["tokens"].sum()),
                     "examples": len(columns["loss"]),
                 }
-                for name, columns in reversed(rows.items())
+                for name, columns in reversed(list(rows.items()))
             ]
         )
 
@@ -242,7 +247,7 @@ class _Constraint:
     """Augmented Lagrangian that brings the expected share of open gates to a target.
 
     The target starts at one and falls linearly during the first half of training. The quadratic
-    term does the pulling and damps what the multiplier, which climbs along the gap, would overshoot.
+    term does the pulling and damps the multiplier, which climbs along the gap and would overshoot.
     """
 
     target: float

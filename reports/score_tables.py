@@ -34,7 +34,10 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
         How long they took.
     """
     data, model = result.provenance["data"], result.provenance["model"]
-    options = ", ".join(f"{k}={v}" for k, v in result.provenance["options"].items())
+    options = ", ".join(
+        f"{name}={'none' if value is None else value}"  # as --set takes it
+        for name, value in result.provenance["options"].items()
+    )
     yield Text.assemble(
         (result.method, "bold"),
         f"  {visible(model['spec'])} on {visible(data['spec'])}, {data['examples']} examples, "

@@ -35,6 +35,13 @@ class Done:
 Run = Callable[..., Done]
 
 
+@pytest.fixture(autouse=True)
+def _no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep out what makes rich take a pipe for a terminal."""
+    for name in ("COLUMNS", "LINES", "FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def headtool(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Run ``headtool ARGUMENTS...`` in this process, through the function behind the command."""

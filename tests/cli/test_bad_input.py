@@ -40,6 +40,8 @@ COMMANDS = [
     ("device", "score --model {bert} --data {reviews} --device gpu", ["'gpu'", "cpu", "cuda"]),
     ("device absent", "heads --model {bert} --device mps", ["no mps device", "--device cpu"]),
     ("dtype", "score --model {bert} --data {reviews} --dtype float16", ["'float16'", "bfloat16"]),
+    ("empty kind", "heads --model {bert} --kind ''", ["no attention kind in ''", "enc-self"]),
+    ("empty columns", "score --data good.tsv --columns ''", ["--columns", "role=column"]),
     # -- methods and their options
     ("method", "score --method gradeint", ["'gradeint'", "did you mean 'gradient'", "gates"]),
     ("no method", "score --method ,", ["no method in ','"]),
@@ -103,6 +105,16 @@ COMMANDS = [
         "metric of another task",
         "score --model {bert} --data {reviews} --metric perplexity --method ablation",
         ["'perplexity' is not defined for classification", "accuracy"],
+    ),
+    (
+        "metric that changes nothing",
+        "score --metric f1 --method gradient,confidence",
+        ["--metric f1", "gradient,confidence", "leave it out"],
+    ),
+    (
+        "metric beside the loss",
+        "score --metric f1 --method ablation --set ablation.signal=loss",
+        ["--metric f1", "ablation", "leave it out"],
     ),
     # -- data sets
     ("no data", "score --model {bert}", ["--data is missing", "bert"]),
@@ -258,6 +270,12 @@ def complaint(headtool, place: Path, words: list[str]) -> str:
     assert done.err.rstrip("\n").isprintable()
     assert contents(place) == before
     return done.err
+
+
+def test_force_without_a_place(headtool) -> None:
+    done = headtool("score", "--force")
+    assert done.code == 2
+    assert done.err == "error: --force replaces a run at --out, which is missing; add --out DIR\n"
 
 
 @pytest.mark.parametrize(("name", "command", "parts"), COMMANDS, ids=lambda value: str(value)[:30])

@@ -100,6 +100,13 @@ def test_shared_layers_have_a_site_per_call(headtool, bert, folder) -> None:
     assert [row["layer"] for row in found] == [0, 1, 2]
     assert {row["calls_sharing_weights"] for row in found} == {3}
     assert {row["parameters_per_head"] for row in found} == {WITH_BIAS}
+    assert "calls sharing weights" in headtool("heads", "--model", place).out
+
+
+def test_nothing_is_cut_at_80_columns(headtool, bert, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("FORCE_COLOR", "1")  # a terminal, as far as rich can tell
+    assert "\N{HORIZONTAL ELLIPSIS}" not in headtool("heads", "--model", bert).out
 
 
 def test_kinds(headtool, bart) -> None:
@@ -136,9 +143,11 @@ def test_table(headtool, llama) -> None:
     done = headtool("heads", "--model", llama)
     title, header, *lines = done.out.splitlines()
     assert title.startswith(f"{llama}: LlamaForCausalLM, causal-lm, dec-self 2 x 4, ")
-    assert header.split()[:4] == ["kind", "layer", "heads", "kv"]
+    assert " ".join(header.split()) == (
+        "kind layer heads kv groups head dim parameters per head parameters per group projection"
+    )
     assert [line.split() for line in lines] == [
-        f"dec-self {layer} 4 2 4 128 128 1 model.layers.{layer}.self_attn.o_proj".split()
+        f"dec-self {layer} 4 2 4 128 128 model.layers.{layer}.self_attn.o_proj".split()
         for layer in (0, 1)
     ]
 

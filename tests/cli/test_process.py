@@ -79,23 +79,32 @@ def test_a_reader_that_stops_early_is_no_bug() -> None:
 
 
 def test_interrupt_from_the_keyboard(bert, tmp_path) -> None:
-    # A pipe without a writer's end closed keeps the command waiting for its data.
+    # The command waits for what is written to its data set, which is nothing.
     os.mkfifo(tmp_path / "data.tsv")
     command = [*HEADTOOL, "score", "--model", str(bert), "--data", "data.tsv", "--out", "run"]
     process = subprocess.Popen(
         command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    while process.poll() is None:
-        try:  # opens once the command reads
-            writer = os.open(tmp_path / "data.tsv", os.O_WRONLY | os.O_NONBLOCK)
-            break
-        except OSError:
-            time.sleep(0.05)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    try:
+        writer = open_for_writing(tmp_path / "data.tsv", process)
+        time.sleep(0.5)  # from opening to reading: a signal in between would wait for data
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
     os.close(writer)
     assert process.returncode == 130
     assert out == ""
     assert err.startswith("interrupted; to start again: headtool score --model ")
     assert err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["data.tsv"]
+
+
+def open_for_writing(fifo: Path, reader: subprocess.Popen[str]) -> int:
+    """Open a named pipe as soon as `reader` has opened it for reading."""
+    while reader.poll() is None:
+        try:
+            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:  # nobody reads yet
+            time.sleep(0.05)
+    raise AssertionError(f"ended early: {reader.communicate()}")

@@ -27,11 +27,11 @@ def sites(*widths: int, kind: str = "enc-self") -> Sites:
 
 def result(where: Sites, scores: list[float], **changes: object) -> HeadScores:
     values = np.array(scores, dtype=np.float64)
-    frame = score_frame("gradient", where, values, values / 10)
+    frame = score_frame("gradient", where, values, abs(values) / 10)
     provenance = {
         "model": {"spec": "my/model"},
         "data": {"spec": "dev.tsv", "examples": 7},
-        "options": {"granularity": "token"},
+        "options": {"granularity": "token", "heads": None},
     }
     return HeadScores("gradient", frame, provenance | changes)
 
@@ -50,19 +50,18 @@ def shown(scores: HeadScores, width: int = 80, *, terminal: bool = False) -> lis
 
 
 def test_whole_page() -> None:
-    assert [
-        line.rstrip() for line in shown(result(sites(3, 3), [0.1, 0.25, 1, 0, -0.5, 0.75]))
-    ] == [
+    lines = shown(result(sites(3, 3), [0.1, 0.25, 1, 0, -0.5, 0.75]))
+    assert [line.rstrip() for line in lines] == [
         "gradient  my/model on dev.tsv, 7 examples, 1.2 s",
-        "  granularity=token",
+        "  granularity=token, heads=none",
         "enc-self (rows: layers, columns: heads)",
-        "      0     1     2",
-        "0  0.10  0.25  1.00",
-        "1  0.00 -0.50  0.75",
-        "most important  score      +-  least important   score       +-",
-        "enc-self.0.2     1.00   0.100  enc-self.1.1     -0.500  -0.0500",
-        "enc-self.1.2    0.750  0.0750  enc-self.1.0          0        0",
-        "enc-self.0.1    0.250  0.0250  enc-self.0.0      0.100   0.0100",
+        "       0     1     2",
+        "0   0.10  0.25  1.00",
+        "1   0.00 -0.50  0.75",
+        "most important  score      +-  least important   score      +-",
+        "enc-self.0.2     1.00   0.100  enc-self.1.1     -0.500  0.0500",
+        "enc-self.1.2    0.750  0.0750  enc-self.1.0          0       0",
+        "enc-self.0.1    0.250  0.0250  enc-self.0.0      0.100  0.0100",
         "",
     ]
 
@@ -76,7 +75,7 @@ def grid(lines: list[str]) -> tuple[str, list[str]]:
 @pytest.mark.parametrize(
     ("heads", "width", "title", "row"),
     [
-        (4, 80, "", "0  0.00  0.33  0.67  1.00"),
+        (4, 80, "", "0  0.00 0.33 0.67 1.00"),
         (4, 20, ", in units of 0.1", "0   0  3  7 10"),
         (4, 12, ", 0 lowest to 9 highest tenth", "0  0 3 6 9"),
         (4, 8, ", 0 lowest to 9 highest tenth", "0 0369"),
@@ -120,8 +119,10 @@ def test_equal_scores() -> None:
 
 def test_layers_of_different_width() -> None:
     _, rows = grid(shown(result(sites(3, 1), [1, 2, 3, 4])))
-    assert [row.split() for row in rows] == [["0", "1", "2"], [*"0", "1.00", "2.00", "3.00"]] + [
-        ["1", "4.00"]
+    assert [row.split() for row in rows] == [
+        ["0", "1", "2"],
+        ["0", "1.00", "2.00", "3.00"],
+        ["1", "4.00"],
     ]
 
 
