@@ -13,6 +13,7 @@ import time
 
 import numpy as np
 import torch
+
 from headtool.data import load_data
 from headtool.evaluation import evaluate, mask_gates
 from headtool.heads import HeadMask

@@ -10,6 +10,7 @@ import statistics
 import time
 
 import numpy as np
+
 from headtool.data import load_data
 from headtool.differentiation import differentiate
 from headtool.models import load_model

@@ -100,12 +100,9 @@ class _Runner:
         self.fill = replacement.fit(model, examples, progress)
         # A donor's output has a row for every position, which one position alone cannot use.
         self.first_position = not isinstance(replacement, Resample)
-        self.replay = Replay(model) if masks and Replay.suits(model) else None
-        self.tried = False
+        self.replay = self._working_replay() if masks and Replay.suits(model) else None
 
-    def run(
-        self, index: NDArray[np.int64]
-    ) -> Iterator[tuple[int | None, Mapping[str, Tensor]]]:
+    def run(self, index: NDArray[np.int64]) -> Iterator[tuple[int | None, Mapping[str, Tensor]]]:
         """Yield the columns of the whole model (None) and of each mask by its number."""
         batch = self.model.collate(self.examples, index)
         filling = self.fill(batch)
@@ -117,16 +114,11 @@ class _Runner:
             return
         with self.replay.record(len(batch)) as recording:
             result = self._forward(batch)
-        if not self.tried:
-            self.tried = True
-            self._try_shortcuts(batch, recording, result.losses)
-            if self.replay is None:
-                yield from self.run(index)
-                return
         if self.replay.reads_first and self.first_position:
             # Rounding differs between one position and all of them. The whole model takes the same
             # way as the masks, so that a head without effect has an effect of exactly zero.
-            result = self._resumed(batch, recording, self._all_open(recording.last_site), 1)
+            last = self._all_open(recording.last_site)
+            result = self._resumed(self.replay, batch, recording, last, 1)
         yield None, result.columns
         yield from self._masked(batch, recording, filling, result.columns)
 
@@ -176,9 +168,14 @@ class _Runner:
                 for site, value in filling.items()
             }
         repeated = _repeat(batch, len(rows))
-        result = self._resumed(repeated, recording, Gating(gates, filling), len(rows))
+        assert self.replay is not None
+        gating = Gating(gates, filling)
+        result = self._resumed(self.replay, repeated, recording, gating, len(rows))
         return [
-            {name: values[i * len(batch) : (i + 1) * len(batch)] for name, values in result.columns.items()}
+            {
+                name: values[i * len(batch) : (i + 1) * len(batch)]
+                for name, values in result.columns.items()
+            }
             for i in range(len(rows))
         ]
 
@@ -196,34 +193,45 @@ class _Runner:
         return torch.stack(per_mask).repeat_interleave(size, dim=0)
 
     def _resumed(
-        self, batch: Batch, recording: Recording, gating: Gating, repeat: int
+        self, replay: Replay, batch: Batch, recording: Recording, gating: Gating, repeat: int
     ) -> Forward:
-        assert self.replay is not None
-        resume = self.replay.resume(
+        resume = replay.resume(
             recording,
             list(gating.gates),
             repeat=repeat,
-            first_position_only=self.replay.reads_first and self.first_position,
+            first_position_only=replay.reads_first and self.first_position,
         )
         with self.model.intercept(gating, batch), resume:
             return self._forward(batch)
 
-    def _try_shortcuts(self, batch: Batch, recording: Recording, losses: Tensor) -> None:
-        """Run gates of one through every shortcut; keep those that change nothing."""
-        assert self.replay is not None
-        sites = [event.sites[0] for event in recording.events if event.sites]
-        tries = [sites[0], sites[len(sites) // 2], sites[-1]]
-        while not all(self._harmless(site, batch, recording, losses) for site in tries):
-            if not (self.replay.reads_first and self.first_position):
-                self.replay = None
-                return
-            self.replay.reads_first = False
+    def _working_replay(self) -> Replay | None:
+        """Run gates of one through every shortcut on the first batch; keep what changes nothing."""
+        replay = Replay(self.model)
+        batch = self.model.collate(self.examples, self.examples.batches()[0])
+        with torch.inference_mode():
+            with replay.record(len(batch)) as recording:
+                losses = self._forward(batch).losses
+            sites = [event.sites[0] for event in recording.events]
+            tries = [sites[0], sites[len(sites) // 2], sites[-1]]
+
+            def works() -> bool:
+                return all(self._harmless(replay, s, batch, recording, losses) for s in tries)
+
+            if works():
+                return replay
+            replay.reads_first = False
+            return replay if works() else None
 
     def _harmless(
-        self, site: AttentionSite, batch: Batch, recording: Recording, losses: Tensor
+        self,
+        replay: Replay,
+        site: AttentionSite,
+        batch: Batch,
+        recording: Recording,
+        losses: Tensor,
     ) -> bool:
         try:
-            tried = self._resumed(batch, recording, self._all_open(site), repeat=1).losses
+            tried = self._resumed(replay, batch, recording, self._all_open(site), 1).losses
         except (RuntimeError, IndexError, KeyError, TypeError):
             return False  # the model's code cannot take the shortcut; it is computed in full
         return bool(((tried - losses).abs() <= _SAME * (1 + losses.abs())).all())

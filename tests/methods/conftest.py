@@ -7,13 +7,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from torch import Tensor, nn
+from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
+
 from headtool.data import TextData
 from headtool.models.base import Batch, Examples, Forward, ModelAdapter, Queries
 from headtool.models.discovery import Probe, discover
 from headtool.models.huggingface import HuggingFaceModel
-from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from torch import Tensor, nn
-from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 WORDS = [f"w{i}" for i in range(20)]
 
@@ -117,7 +118,8 @@ def toy_data() -> TextData:
     labels = np.arange(12) % 2
     texts = []
     for label in labels:
-        tokens = rng.normal(size=(rng.integers(2, 5), 2)) + [2.0 * label - 1.0, 0.3]
+        center = np.array([2.0 * label - 1.0, 0.3])
+        tokens = rng.normal(center, size=(rng.integers(2, 5), 2))
         texts.append(" ".join(":".join(f"{x:.3f}" for x in token) for token in tokens))
     return TextData(
         "toy.tsv",

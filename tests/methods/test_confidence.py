@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from headtool.data import TextData
 from headtool.methods.confidence import Confidence
 from headtool.models.huggingface import HuggingFaceModel
@@ -80,6 +81,4 @@ def test_standard_error_agrees_with_the_jackknife(bert: HuggingFaceModel, pairs:
             for i in range(17)
         ]
     )
-    np.testing.assert_allclose(
-        result["stderr"], np.sqrt(16 * left_out.var(axis=0)), rtol=0.15
-    )
+    np.testing.assert_allclose(result["stderr"], np.sqrt(16 * left_out.var(axis=0)), rtol=0.15)

@@ -9,13 +9,14 @@ import json
 import numpy as np
 import pytest
 import torch
+from torch import nn
+
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.methods import BUILTIN, get_method
 from headtool.methods.base import Method
 from headtool.models.huggingface import HuggingFaceModel
 from headtool.results import SCORE_COLUMNS, scores_document
-from torch import nn
 
 QUICK = {"gates": {"steps": "5", "batch_size": "8"}}
 
@@ -85,9 +86,7 @@ def hooks(module: nn.Module) -> list[nn.Module]:
     return [m for m in module.modules() if m._forward_pre_hooks or m._forward_hooks]
 
 
-@pytest.mark.parametrize(
-    ("name", "options"), [v for v in VARIANTS if v[0] != "gates"]
-)
+@pytest.mark.parametrize(("name", "options"), [v for v in VARIANTS if v[0] != "gates"])
 def test_batch_size_order_and_padding_change_nothing(
     name: str, options: dict[str, str], bert: HuggingFaceModel, pairs: TextData
 ) -> None:
@@ -105,9 +104,7 @@ def test_batch_size_order_and_padding_change_nothing(
     np.testing.assert_allclose(moved["score"], reference["score"], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("name", "options"), [v for v in VARIANTS if v[0] != "gates"]
-)
+@pytest.mark.parametrize(("name", "options"), [v for v in VARIANTS if v[0] != "gates"])
 def test_permuting_a_layers_heads_permutes_its_scores(
     name: str, options: dict[str, str], bert: HuggingFaceModel, pairs: TextData
 ) -> None:

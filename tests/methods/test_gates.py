@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 import torch
+
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.evaluation import evaluate

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
 from headtool.data import TextData
 from headtool.differentiation import differentiate
 from headtool.methods.gradient import Gradient
@@ -38,9 +39,7 @@ def test_closed_form_on_two_heads(toy, toy_data: TextData) -> None:
     for batch in batches:
         running = running + batch
         total += np.abs(running)
-    np.testing.assert_allclose(
-        raw(model, examples, granularity="cumulative", batch_size=5), total
-    )
+    np.testing.assert_allclose(raw(model, examples, granularity="cumulative", batch_size=5), total)
 
 
 def test_per_example_gradient_equals_central_differences(
@@ -129,13 +128,13 @@ def test_minmax_spans_zero_to_one(bert: HuggingFaceModel, pairs: TextData) -> No
 
 @pytest.mark.parametrize("normalize", ["none", "layer", "minmax"])
 @pytest.mark.parametrize("granularity", ["token", "example"])
-def test_standard_error_agrees_with_the_jackknife(
-    granularity: str, normalize: str, toy
-) -> None:
+def test_standard_error_agrees_with_the_jackknife(granularity: str, normalize: str, toy) -> None:
     rng = np.random.default_rng(0)
     n = 80
     texts = [
-        " ".join(":".join(f"{x:.4f}" for x in rng.normal(1, 1, 2)) for _ in range(rng.integers(2, 5)))
+        " ".join(
+            ":".join(f"{x:.4f}" for x in rng.normal(1, 1, 2)) for _ in range(rng.integers(2, 5))
+        )
         for _ in range(n)
     ]
     labels = tuple(str(x) for x in rng.integers(0, 2, n))

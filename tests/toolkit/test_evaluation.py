@@ -143,10 +143,10 @@ def test_layers_below_the_mask_run_once_a_batch() -> None:
     counters = [Counter([module]) for module in feed_forwards]
     masks = [HeadMask.without(model.sites, [head]) for head in model.sites.heads]
     evaluate(model, model.encode(DATA, batch_tokens=40), masks)
-    tries = 4  # the shortcuts are tried three times, and the whole model takes them once
+    extra = 6  # two recordings, three tries of the shortcuts, and the whole model through them
     per_site = len(model.sites[0].heads)
-    assert counters[0].rows <= 1 + tries + per_site
-    assert counters[-1].rows == 1 + tries + len(masks)
+    assert counters[0].rows <= extra + per_site
+    assert counters[-1].rows == extra + len(masks)
 
 
 def test_a_model_that_cannot_take_a_shortcut_is_computed_in_full(

@@ -109,5 +109,7 @@ def _device(name: str) -> torch.device:
     except RuntimeError as error:
         raise HeadtoolError(f"'{name}' is no device; write cpu, cuda, cuda:1 or mps") from error
     if kind == "cuda" and (device.index or 0) >= torch.cuda.device_count():
-        raise HeadtoolError(f"this machine has {torch.cuda.device_count()} CUDA devices, not {name}")
+        raise HeadtoolError(
+            f"this machine has {torch.cuda.device_count()} CUDA devices, not {name}"
+        )
     return device

@@ -21,7 +21,17 @@ from headtool.errors import HeadtoolError
 from headtool.heads import Kind, Sites
 from headtool.models.gating import Handler, SiteHandle, intercept
 
-__all__ = ["Batch", "Examples", "Forward", "ModelAdapter", "Queries", "Row", "Task", "at_least_float32", "token_columns"]
+__all__ = [
+    "Batch",
+    "Examples",
+    "Forward",
+    "ModelAdapter",
+    "Queries",
+    "Row",
+    "Task",
+    "at_least_float32",
+    "token_columns",
+]
 
 Task = Literal["classification", "regression", "causal-lm", "masked-lm", "seq2seq"]
 
@@ -63,9 +73,7 @@ class Examples:
     def take(self, index: NDArray[np.int64]) -> Examples:
         """Some of the examples, in the order of `index`."""
         chosen = index.tolist()
-        return replace(
-            self, rows=tuple(self.rows[i] for i in chosen), lengths=self.lengths[index]
-        )
+        return replace(self, rows=tuple(self.rows[i] for i in chosen), lengths=self.lengths[index])
 
     def head(self, n: int) -> Examples:
         """The first `n` examples."""
@@ -168,9 +176,7 @@ def token_columns(
     wide = at_least_float32(logits).transpose(1, 2)
 
     def per_example(smoothing: float) -> Tensor:
-        nll = nn.functional.cross_entropy(
-            wide, safe, reduction="none", label_smoothing=smoothing
-        )
+        nll = nn.functional.cross_entropy(wide, safe, reduction="none", label_smoothing=smoothing)
         return (nll * scored).sum(dim=1)
 
     losses = per_example(label_smoothing)

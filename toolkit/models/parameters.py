@@ -51,7 +51,9 @@ def _input_projections(model: nn.Module, handle: SiteHandle) -> list[nn.Module]:
     path = handle.site.projection.split(".")
     for depth in range(len(path) - 1, 0, -1):
         around = model.get_submodule(".".join(path[:depth]))
-        others = [part for part in around.modules() if is_linear(part) and part is not handle.module]
+        others = [
+            part for part in around.modules() if is_linear(part) and part is not handle.module
+        ]
         if others:
             return others
     return []
