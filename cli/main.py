@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from headtool.cli import heads, methods, score
+from headtool.cli import ablate, heads, methods, score
 from headtool.cli.console import complain, note
 from headtool.errors import HeadtoolError, nearest, unknown
 
@@ -71,6 +71,7 @@ def main(
 app.command("methods", epilog=methods.EXAMPLES)(methods.methods)
 app.command("heads", epilog=heads.EXAMPLES)(heads.heads)
 app.command("score", epilog=score.EXAMPLES)(score.score)
+app.command("ablate", epilog=ablate.EXAMPLES)(ablate.ablate)
 
 
 def run() -> None:

@@ -18,8 +18,11 @@ from headtool.models.replay import Recording, Replay
 from headtool.progress import Progress, silent
 from headtool.replacement import Replacement, Resample, Zero
 from headtool.results import Outcomes
+from headtool.units import Executor, Unit, UnitResult, UnitStore, in_turn
 
-__all__ = ["evaluate", "finite_forward", "mask_gates"]
+__all__ = ["evaluate", "finite_forward", "mask_gates", "plan"]
+
+_MASKS_PER_UNIT = 64
 
 _SAME = 1e-4  # a shortcut whose losses differ by more, relative to one plus the loss, is not taken
 
@@ -30,6 +33,9 @@ def evaluate(
     masks: Sequence[HeadMask],
     *,
     replacement: Replacement | None = None,
+    rescale: bool = False,
+    store: UnitStore | None = None,
+    execute: Executor = in_turn,
     progress: Progress = silent,
 ) -> Outcomes:
     """Run the whole model and every masked model over a data set.
@@ -48,6 +54,12 @@ def evaluate(
         Which heads are open, one run each. None of them: the whole model alone.
     replacement
         What a closed head puts out; zero by default.
+    rescale
+        Whether the open heads of a site are multiplied by heads / open heads.
+    store
+        Keeps finished units; those that it has already are not computed again.
+    execute
+        Who runs the units.
     progress
         Reports progress.
 
@@ -61,26 +73,43 @@ def evaluate(
     HeadtoolError
         If a loss is not a finite number.
     """
-    runner = _Runner(model, examples, masks, replacement or Zero(), progress)
-    whole: dict[str, NDArray[np.float64]] = {}
-    masked: dict[str, NDArray[np.float64]] = {}
-    batches = examples.batches()
+    units = plan(examples, len(masks))
+    columns: dict[str, NDArray[np.float64]] = {}
 
-    def steps() -> Iterator[None]:
-        for index in batches:
-            for row, columns in runner.run(index):
-                if row is None:
-                    _store(whole, columns, (len(examples),), index)
-                else:
-                    _store(masked, columns, (len(masks), len(examples)), (row, index))
-                    yield
+    def put(unit: Unit, result: UnitResult) -> None:
+        for name, values in result.items():
+            if name not in columns:
+                columns[name] = np.full((1 + len(masks), len(examples)), np.nan)
+            columns[name][0, unit.examples] = values[0]
+            for mask, row in zip(unit.masks, values[1:], strict=True):
+                columns[name][1 + mask, unit.examples] = row
 
-    with torch.inference_mode():
-        for _ in progress(steps(), total=len(batches) * len(masks), label="evaluate"):
-            pass
-    if not masks:
-        masked = {name: np.empty((0, len(examples))) for name in whole}
-    return Outcomes(tuple(masks), whole, masked)
+    missing = []
+    for unit in units:
+        kept = store.load(unit) if store else None
+        if kept is None:
+            missing.append(unit)
+        else:
+            put(unit, kept)
+    if missing:
+        runner = _Runner(model, examples, masks, replacement or Zero(), progress, rescale=rescale)
+        done = execute(missing, runner.run)
+        for unit, result in progress(done, total=len(missing), label="evaluate"):
+            if store:
+                store.save(unit, result)
+            put(unit, result)
+    whole = {name: values[0] for name, values in columns.items()}
+    return Outcomes(tuple(masks), whole, {name: values[1:] for name, values in columns.items()})
+
+
+def plan(examples: Examples, n_masks: int) -> list[Unit]:
+    """Cut masks x examples into units: a batch and up to 64 masks each."""
+    blocks = [
+        range(start, min(start + _MASKS_PER_UNIT, n_masks))
+        for start in range(0, max(1, n_masks), _MASKS_PER_UNIT)
+    ]
+    pairs = [(index, masks) for index in examples.batches() for masks in blocks]
+    return [Unit(number, index, masks) for number, (index, masks) in enumerate(pairs)]
 
 
 class _Runner:
@@ -93,23 +122,36 @@ class _Runner:
         masks: Sequence[HeadMask],
         replacement: Replacement,
         progress: Progress,
+        *,
+        rescale: bool,
     ) -> None:
         self.model = model
         self.examples = examples
-        self.gates = [mask_gates(mask, model) for mask in masks]
+        self.gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
         self.fill = replacement.fit(model, examples, progress)
         # A donor's output has a row for every position, which one position alone cannot use.
         self.first_position = not isinstance(replacement, Resample)
         self.replay = self._working_replay() if masks and Replay.suits(model) else None
 
-    def run(self, index: NDArray[np.int64]) -> Iterator[tuple[int | None, Mapping[str, Tensor]]]:
-        """Yield the columns of the whole model (None) and of each mask by its number."""
-        batch = self.model.collate(self.examples, index)
+    def run(self, unit: Unit) -> UnitResult:
+        """Run the whole model and the unit's masks on its examples."""
+        columns: dict[str, NDArray[np.float64]] = {}
+        with torch.inference_mode():
+            for row, values in self._columns(unit):
+                for name, value in values.items():
+                    if name not in columns:
+                        columns[name] = np.full((1 + len(unit.masks), len(value)), np.nan)
+                    columns[name][row] = value.double().cpu().numpy()
+        return columns
+
+    def _columns(self, unit: Unit) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
+        """Yield the columns of the whole model (row 0) and of each mask (its place, from 1)."""
+        batch = self.model.collate(self.examples, unit.examples)
         filling = self.fill(batch)
         if self.replay is None:
-            yield None, self._forward(batch).columns
-            for row, gates in enumerate(self.gates):
-                with self.model.intercept(Gating(gates, filling), batch):
+            yield 0, self._forward(batch).columns
+            for row, mask in enumerate(unit.masks, start=1):
+                with self.model.intercept(Gating(self.gates[mask], filling), batch):
                     yield row, self._forward(batch).columns
             return
         with self.replay.record(len(batch)) as recording:
@@ -119,11 +161,13 @@ class _Runner:
             # way as the masks, so that a head without effect has an effect of exactly zero.
             last = self._all_open(recording.last_site)
             result = self._resumed(self.replay, batch, recording, last, 1)
-        yield None, result.columns
-        yield from self._masked(batch, recording, filling, result.columns)
+        yield 0, result.columns
+        for mask, columns in self._masked(unit.masks, batch, recording, filling, result.columns):
+            yield 1 + mask - unit.masks.start, columns
 
     def _masked(
         self,
+        masks: range,
         batch: Batch,
         recording: Recording,
         filling: Mapping[AttentionSite, Tensor] | None,
@@ -131,7 +175,8 @@ class _Runner:
     ) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
         """Run the masks in groups that start at the same site and fit into one batch."""
         groups: dict[AttentionSite, list[int]] = {}
-        for row, gates in enumerate(self.gates):
+        for row in masks:
+            gates = self.gates[row]
             if gates:
                 groups.setdefault(recording.start(list(gates))[1], []).append(row)
             else:
@@ -240,13 +285,20 @@ class _Runner:
         return finite_forward(self.model, batch, self.examples)
 
 
-def mask_gates(mask: HeadMask, model: ModelAdapter) -> dict[AttentionSite, Tensor]:
-    """Gates [H] of the sites where a mask closes any head."""
-    return {
-        site: torch.from_numpy(mask.at(site).astype(np.float32)).to(model.device)
-        for site in mask.sites
-        if not mask.at(site).all()
-    }
+def mask_gates(
+    mask: HeadMask, model: ModelAdapter, *, rescale: bool = False
+) -> dict[AttentionSite, Tensor]:
+    """Gates [H] of the sites where a mask closes any head.
+
+    With `rescale`, open heads are multiplied by heads / open heads of the site.
+    """
+    gates = {}
+    for site in mask.sites:
+        is_open = mask.at(site)
+        if not is_open.all():
+            scale = len(is_open) / max(1, is_open.sum()) if rescale else 1.0
+            gates[site] = torch.from_numpy(scale * is_open).float().to(model.device)
+    return gates
 
 
 def finite_forward(
@@ -283,15 +335,3 @@ def _repeat(batch: Batch, times: int) -> Batch:
         wide(batch.targets),
         queries,
     )
-
-
-def _store(
-    columns: dict[str, NDArray[np.float64]],
-    values: Mapping[str, Tensor],
-    shape: tuple[int, ...],
-    where: NDArray[np.int64] | tuple[int, NDArray[np.int64]],
-) -> None:
-    for name, value in values.items():
-        if name not in columns:
-            columns[name] = np.full(shape, np.nan)
-        columns[name][where] = value.double().cpu().numpy()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.heads import HeadMask, Sites
+from headtool.heads import Head, HeadMask, Sites
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -173,3 +173,16 @@ class Outcomes:
                 **columns,
             }
         )
+
+    @classmethod
+    def from_frame(cls, frame: pd.DataFrame, sites: Sites) -> Outcomes:
+        """Read what `to_frame` wrote, for a model with these sites."""
+        names = [name for name in frame.columns if name not in ("mask", "example")]
+        labels = frame["mask"].drop_duplicates().astype(str).tolist()
+        count = len(frame) // len(labels)
+        columns = {name: frame[name].to_numpy(np.float64).reshape(-1, count) for name in names}
+        masks = tuple(
+            HeadMask.without(sites, map(Head.parse, label.split())) for label in labels[1:]
+        )
+        whole = {name: values[0] for name, values in columns.items()}
+        return cls(masks, whole, {name: values[1:] for name, values in columns.items()})

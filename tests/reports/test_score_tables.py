@@ -11,7 +11,8 @@ import pytest
 from rich.console import Console
 
 from headtool.heads import AttentionSite, Sites
-from headtool.reports.score_tables import score_tables, short
+from headtool.reports.score_tables import score_tables
+from headtool.reports.tables import short
 from headtool.reports.text import visible
 from headtool.results import HeadScores, score_frame
 

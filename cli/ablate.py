@@ -1,0 +1,263 @@
+"""``headtool ablate``: close heads one at a time, or all but one, and keep every outcome."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import math
+import shlex
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headtool.cli.console import note, out, prepare_messages, progress_bar
+from headtool.cli.loading import load_examples, read_data
+from headtool.cli.options import (
+    BatchTokens,
+    Bpe,
+    Columns,
+    Data,
+    Device,
+    Dtype,
+    FairseqData,
+    Force,
+    Format,
+    Kinds,
+    Limit,
+    Metric,
+    Model,
+    Out,
+    OutputFormat,
+    Quiet,
+    Seed,
+    TrustCheckpoint,
+    Verbose,
+    split_names,
+)
+from headtool.errors import HeadtoolError
+from headtool.results import json_rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headtool.heads import HeadMask, Sites
+    from headtool.results import Outcomes
+    from headtool.units import UnitStore
+
+__all__ = ["ablate"]
+
+EXAMPLES = (
+    "Examples:\n\n"
+    "headtool ablate --out runs/dev\n\n"
+    "headtool ablate --model path/to/model --data dev.tsv --heads enc-self.0.3,enc-self.5.1\n\n"
+    "headtool ablate --all-but-one --metric loss"
+)
+
+Heads = Annotated[
+    str | None,
+    typer.Option("--heads", metavar="HEAD,...", help="These heads, such as enc-self.3.7."),
+]
+AllButOne = Annotated[
+    bool,
+    typer.Option(
+        "--all-but-one",
+        metavar="",
+        help="Close all heads of a site but one. The best head of each site is chosen on one half "
+        "of the examples and reported on the other.",
+    ),
+]
+Rescale = Annotated[
+    bool,
+    typer.Option(
+        "--rescale",
+        metavar="",
+        help="Multiply the open heads of a site by heads / open heads.",
+    ),
+]
+Fill = Annotated[
+    str,
+    typer.Option(
+        "--replacement",
+        metavar="NAME",
+        help="What a closed head puts out: zero, mean or resample.",
+    ),
+]
+
+
+def ablate(
+    model: Model = "builtin:nli",
+    data: Data = None,
+    heads: Heads = None,
+    kind: Kinds = None,
+    all_but_one: AllButOne = False,
+    rescale: Rescale = False,
+    fill: Fill = "zero",
+    metric: Metric = None,
+    columns: Columns = None,
+    limit: Limit = None,
+    batch_tokens: BatchTokens = 4096,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    fairseq_data: FairseqData = None,
+    bpe: Bpe = None,
+    trust_checkpoint: TrustCheckpoint = False,
+    output_dir: Out = None,
+    force: Force = False,
+    output: Format = OutputFormat.table,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Ablate heads and keep what that does to every example.
+
+    With --out, an interrupted run continues where it stopped when the same command is given again,
+    and the saved outcomes are what `headtool test` and `headtool correlate` work on.
+    """
+    prepare_messages(quiet=quiet, verbose=verbose)
+    from headtool.ablation import (
+        ablation_frame,
+        best_single_heads,
+        keep_one_masks,
+        single_masks,
+        whole_values,
+    )
+    from headtool.evaluation import evaluate
+    from headtool.heads import Head, parse_kinds
+    from headtool.metrics import default_metric, get_metric
+    from headtool.models import load_model
+    from headtool.provenance import provenance
+    from headtool.replacement import replacement
+    from headtool.runs import check_output
+
+    if heads is not None and all_but_one:
+        raise HeadtoolError("--heads and --all-but-one exclude each other; leave one out")
+    if heads is not None and kind is not None:
+        raise HeadtoolError("--heads and --kind exclude each other; leave one out")
+    if rescale and not all_but_one:
+        raise HeadtoolError("--rescale is for --all-but-one; add it, or leave --rescale out")
+    chosen = [Head.parse(name) for name in split_names(heads, "head")] if heads else None
+    filling = replacement(fill, seed=seed)
+    kinds = parse_kinds(kind) if kind is not None else None
+    if output_dir is not None:
+        check_output(output_dir, force=force)
+    elif force:
+        raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
+    text = read_data(data, model, columns=columns, limit=limit)
+    adapter = load_model(
+        model,
+        device=device,
+        dtype=dtype,
+        fairseq_data=fairseq_data,
+        bpe=bpe,
+        trust_checkpoint=trust_checkpoint,
+    )
+    sites = adapter.sites.restrict(kinds)
+    if all_but_one:
+        ablated = keep_one_masks(adapter.sites, sites)
+    else:
+        ablated = single_masks(adapter.sites, chosen or sites.heads)
+    if not ablated:
+        raise HeadtoolError(f"{model} has one head per site; there is nothing to ablate")
+    name = metric or default_metric(adapter.task)
+    names = dict.fromkeys([name, "loss"])
+    n_labels = len(adapter.labels) or None
+    metrics = [get_metric(name, task=adapter.task, n_labels=n_labels) for name in names]
+    examples = load_examples(
+        adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
+    )
+    settings = {"all_but_one": all_but_one, "rescale": rescale, "replacement": fill}
+    source = provenance(adapter, examples, "ablate", settings, name, seed)
+    masks = [item.mask for item in ablated]
+    with _kept_units(output_dir, source, masks) as store, progress_bar(quiet=quiet) as progress:
+        outcomes = evaluate(
+            adapter,
+            examples,
+            masks,
+            replacement=filling,
+            rescale=rescale,
+            store=store,
+            progress=progress,
+        )
+        frame = ablation_frame(ablated, outcomes, metrics)
+        best = best_single_heads(ablated, outcomes, metrics[0], seed=seed) if all_but_one else None
+        if output_dir is not None and store is not None:
+            _write(output_dir, source, adapter.sites, outcomes, frame, best, force=force)
+            store.remove()
+            note(f"written to {output_dir}", quiet=quiet)
+    _print(frame, best, whole_values(outcomes, metrics), source, output)
+
+
+@contextlib.contextmanager
+def _kept_units(
+    folder: Path | None, source: Mapping[str, Any], masks: Sequence[HeadMask]
+) -> Iterator[UnitStore | None]:
+    """Keep finished units beside the run to be written, so that it can be continued."""
+    if folder is None:
+        yield None
+        return
+    from headtool.units import UnitStore, digest
+
+    description = {**source, "masks": digest([mask.to_json() for mask in masks])}
+    with UnitStore(folder.with_name(f"{folder.name}.unfinished"), description) as store:
+        yield store
+
+
+def _write(
+    folder: Path,
+    source: Mapping[str, Any],
+    sites: Sites,
+    outcomes: Outcomes,
+    frame: pd.DataFrame,
+    best: pd.DataFrame | None,
+    *,
+    force: bool,
+) -> None:
+    import pandas as pd
+
+    from headtool.runs import write_run
+
+    tables = {
+        "ablation": frame,
+        "outcomes": outcomes.to_frame(),
+        "sites": pd.DataFrame([dataclasses.asdict(site) for site in sites]),
+    }
+    if best is not None:
+        tables["best"] = best
+    write_run(
+        folder,
+        command=shlex.join(["headtool", *sys.argv[1:]]),
+        provenance={"ablate": dict(source)},
+        tables=tables,
+        force=force,
+    )
+
+
+def _print(
+    frame: pd.DataFrame,
+    best: pd.DataFrame | None,
+    whole: Mapping[str, float],
+    source: Mapping[str, Any],
+    output: OutputFormat,
+) -> None:
+    if output is OutputFormat.json:
+        document = {
+            "schema": "headtool/ablation/1",
+            "provenance": source,
+            "whole": {name: None if math.isnan(value) else value for name, value in whole.items()},
+            "ablation": json_rows(frame),
+        }
+        if best is not None:
+            document["best"] = json_rows(best)
+        typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    elif output is OutputFormat.csv:
+        typer.echo(frame.to_csv(index=False), nl=False)
+    else:
+        from headtool.reports.ablation_tables import ablation_tables
+
+        console = out()
+        for part in ablation_tables(frame, best, whole, source):
+            console.print(part)

@@ -1,0 +1,160 @@
+"""Work cut into units that can be done anywhere, kept, and taken up again.
+
+A unit is a block of masks on a block of examples: a pure function of model, data and masks. Whoever
+runs the units, in whatever order, the assembled result is the same to the bit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock, Timeout
+from numpy.typing import NDArray
+
+from headtool.errors import HeadtoolError
+
+__all__ = ["Executor", "Unit", "UnitResult", "UnitStore", "in_turn"]
+
+UnitResult = Mapping[str, NDArray[np.float64]]
+"""Statistics by name, each [1 + masks, examples]: the whole model first, then the unit's masks."""
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Some masks on some examples.
+
+    Attributes
+    ----------
+    number
+        Its place among the units of a run.
+    examples
+        Indices of the examples, which form one batch.
+    masks
+        Numbers of the masks.
+    """
+
+    number: int
+    examples: NDArray[np.int64]
+    masks: range
+
+
+Executor = Callable[
+    [Sequence[Unit], Callable[[Unit], UnitResult]], Iterator[tuple[Unit, UnitResult]]
+]
+"""Runs units with a function and yields each with its result, in any order.
+
+The one seam for other ways to run them: over processes or machines, say.
+"""
+
+
+def in_turn(
+    units: Sequence[Unit], work: Callable[[Unit], UnitResult]
+) -> Iterator[tuple[Unit, UnitResult]]:
+    """Run the units one after the other in this process."""
+    for unit in units:
+        yield unit, work(unit)
+
+
+class UnitStore:
+    """Results of finished units in a folder of their own, beside the run they will become.
+
+    Parameters
+    ----------
+    folder
+        The folder; made where missing.
+    description
+        What the units belong to. A folder that holds units of something else is refused.
+
+    Raises
+    ------
+    HeadtoolError
+        If another process is at work there, or the folder is of another run.
+    """
+
+    def __init__(self, folder: Path, description: Mapping[str, object]) -> None:
+        self.folder = folder
+        self._key = json.dumps(description, sort_keys=True, indent=1)
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> UnitStore:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._stack.enter_context(FileLock(self.folder / "lock").acquire(timeout=0))
+        except Timeout:
+            self._stack.close()
+            raise HeadtoolError(
+                f"another process is at work in {self.folder}; wait for it, or choose another --out"
+            ) from None
+        except OSError as error:
+            self._stack.close()
+            raise HeadtoolError(f"cannot write {self.folder}: {error.strerror}") from error
+        try:
+            self._claim()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stack.close()
+
+    def _claim(self) -> None:
+        """Make the folder this run's, or check that it is."""
+        path = self.folder / "description.json"
+        if not path.exists():
+            _write_whole(path, self._key.encode())
+        elif path.read_text(encoding="utf-8") != self._key:
+            raise HeadtoolError(
+                f"{self.folder} holds an unfinished run of something else (its description.json "
+                "says what); delete it, or choose another --out"
+            )
+
+    def load(self, unit: Unit) -> UnitResult | None:
+        """Return a finished unit's result, or None."""
+        path = self._path(unit)
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+                return {name: arrays[name] for name in arrays.files}
+        except FileNotFoundError:
+            return None
+        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
+            raise HeadtoolError(f"{path} is damaged; delete it to compute it again") from error
+
+    def save(self, unit: Unit, result: UnitResult) -> None:
+        """Keep a unit's result; it is there whole or not at all, also after a power cut."""
+        try:
+            temporary = self._path(unit).with_suffix(".tmp")
+            with temporary.open("wb") as file:
+                np.savez(file, allow_pickle=False, **dict(result))
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, self._path(unit))
+        except OSError as error:
+            raise HeadtoolError(f"cannot write {self.folder}: {error.strerror}") from error
+
+    def remove(self) -> None:
+        """Delete the folder, when the run is written."""
+        shutil.rmtree(self.folder)
+
+    def _path(self, unit: Unit) -> Path:
+        return self.folder / f"unit-{unit.number:06d}.npz"
+
+
+def digest(texts: Sequence[str]) -> str:
+    """SHA-256 over texts, for descriptions."""
+    return hashlib.sha256("\n".join(texts).encode()).hexdigest()
+
+
+def _write_whole(path: Path, content: bytes) -> None:
+    temporary = path.with_suffix(".tmp")
+    temporary.write_bytes(content)
+    os.replace(temporary, path)
