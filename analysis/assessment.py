@@ -1,0 +1,365 @@
+"""The table of `headtool test`: every head's effect, interval, p-values, verdict and power.
+
+Brings the other modules of this package together; each of them says what it computes and why it is
+valid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headtool.analysis.equivalence import check_margin, equivalence_p, noninferiority_p, verdicts
+from headtool.analysis.intervals import (
+    bca_interval,
+    choose_interval,
+    newcombe_of,
+    percentile_interval,
+)
+from headtool.analysis.multiplicity import (
+    DEFAULT_RESAMPLES,
+    Correction,
+    adjust,
+    check_correction,
+    default_resamples,
+    first_level,
+    resamples_needed,
+    step_down,
+)
+from headtool.analysis.paired import Paired
+from headtool.analysis.power import TARGET_POWER, examples_needed, minimum_detectable_effect
+from headtool.analysis.resampling import bootstrap_deltas
+from headtool.analysis.significance import choose_test, paired_tests
+from headtool.errors import HeadtoolError
+from headtool.heads import Head, HeadMask
+from headtool.metric_base import Metric
+from headtool.results import Outcomes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["TEST_COLUMNS", "HeadTests", "assess", "assess_outcomes", "heads_of", "label_columns"]
+
+TEST_COLUMNS = (
+    "kind",
+    "layer",
+    "head",
+    "delta",
+    "ci_low",
+    "ci_high",
+    "p",
+    "p_adjusted",
+    "verdict",
+    "mde",
+    "stderr",
+    "n_differing",
+    "p_noninferior",
+    "p_noninferior_adjusted",
+    "p_equivalent",
+    "examples_needed",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class HeadTests:
+    """What the outcomes say about every head.
+
+    Attributes
+    ----------
+    frame
+        A row per head with `TEST_COLUMNS`: ``delta`` is masked minus whole in the metric's unit,
+        with its confidence interval; ``p`` and ``p_adjusted`` are two-sided, raw and corrected;
+        the verdict is one of `equivalence.VERDICTS`; ``mde`` is the smallest true effect that
+        these data would have shown with 80% power; ``stderr`` the jackknife standard error;
+        ``n_differing`` the examples on which the mask changes a statistic (for accuracy: the
+        discordant ones); ``p_noninferior`` and ``p_equivalent`` are one-sided and TOST p-values
+        for the margin, raw; ``p_noninferior_adjusted`` is what the verdict uses;
+        ``examples_needed`` the total number of examples that would settle an undecided head. NaN
+        where something is undefined or not computed.
+    test, interval, correction
+        What was used. Under ``westfall-young`` the non-inferiority p-values are corrected by Holm:
+        swaps show the distribution under "no difference" but not under "worse by the margin".
+    metric
+        The metric's name.
+    whole
+        Its value for the whole model.
+    n_examples, n_tests
+        Examples, and heads with a defined p-value: the family that is corrected for.
+    alpha, margin
+        Level, and margin in the metric's unit.
+    resamples
+        Swap patterns behind the p-values; 0 where no p-value needed any.
+    resamples_needed
+        Fewer than these could make no head significant after correction.
+    exact
+        Whether p-values come from a closed form or from all patterns that there are.
+    expected_false_positives
+        Heads that would have a raw p below alpha if no head had any effect, at most.
+    notes
+        What a reader must know, one line each; empty if there is nothing.
+    """
+
+    frame: pd.DataFrame
+    test: str
+    interval: str
+    correction: str
+    metric: str
+    whole: float
+    n_examples: int
+    n_tests: int
+    alpha: float
+    margin: float
+    resamples: int
+    resamples_needed: int
+    exact: bool
+    expected_false_positives: float
+    notes: tuple[str, ...] = ()
+
+    @property
+    def resamples_sufficient(self) -> bool:
+        """Whether a head could have become significant with the resamples used."""
+        return self.exact or self.resamples >= self.resamples_needed
+
+
+def assess(
+    paired: Paired,
+    *,
+    heads: Sequence[Head] | None = None,
+    test: str = "auto",
+    interval: str = "auto",
+    correction: str = "westfall-young",
+    alpha: float = 0.05,
+    margin: float | None = None,
+    resamples: int | None = None,
+    rng: np.random.Generator | int = 0,
+) -> HeadTests:
+    """Test all masked models against the whole one, and give every head a verdict.
+
+    Parameters
+    ----------
+    paired
+        The outcomes; unchanged.
+    heads
+        The head of every mask. None: kind ``mask``, layer 0, and the mask's index.
+    test
+        One of `significance.TESTS`, or ``auto``: exact McNemar for accuracy, sign flips for other
+        means, approximate randomisation for everything else.
+    interval
+        ``percentile`` or ``bca`` (paired bootstrap), ``newcombe`` (accuracy only), or ``auto``:
+        ``newcombe`` for accuracy, with [0, 0] for a head that changes no prediction, else
+        ``percentile``. The coverage is 1 - alpha for each head, not for all of them together.
+    correction
+        One of `multiplicity.CORRECTIONS`.
+    alpha
+        Level of the corrected tests: of the claims needed and harmful, and of the claim removable.
+    margin
+        What a removable head may cost, in the metric's unit. None: 1% of the metric's scale.
+    resamples
+        Swaps and bootstrap resamples. None: 10,000, and for swaps more where the correction needs
+        them. A number is used as it is; `HeadTests.notes` says so if it is too small.
+    rng
+        Generator, or a seed.
+
+    Raises
+    ------
+    HeadtoolError
+        If an option is unknown or not valid for the metric on these data, a head occurs twice, or
+        the margin makes no sense.
+
+    Examples
+    --------
+    >>> whole = np.ones(200)
+    >>> masked = np.ones((2, 200))
+    >>> masked[0, :30] = 0
+    >>> tests = assess(Paired.from_values(whole, masked, higher_is_better=True), margin=0.05)
+    >>> tests.frame["verdict"].tolist()
+    ['needed', 'removable']
+    """
+    corrected_by = check_correction(correction)
+    interval_name = choose_interval(paired, interval)
+    test_name = choose_test(paired, test)
+    if not 0 < alpha < 1:
+        raise HeadtoolError(f"alpha must be between 0 and 1, got {alpha:g}")
+    if resamples is not None and resamples < 1:
+        raise HeadtoolError(f"resamples must be at least 1, got {resamples}")
+    chosen_margin = check_margin(paired, margin)
+    labels = label_columns(heads, paired.n_masks)
+    n_tests = int(np.isfinite(paired.delta).sum())
+    for_tests, for_interval, for_power = np.random.default_rng(rng).spawn(3)
+
+    joint = corrected_by == "westfall-young"
+    tests = paired_tests(
+        paired,
+        test=test_name,
+        resamples=resamples or default_resamples(corrected_by, alpha, n_tests),
+        rng=for_tests,
+        joint=joint,
+    )
+    p_adjusted = step_down(tests) if joint else adjust(tests.p, corrected_by)
+    p_noninferior = noninferiority_p(paired, chosen_margin)
+    one_sided: Correction = "holm" if joint else corrected_by
+    p_noninferior_adjusted = adjust(p_noninferior, one_sided)
+    verdict = verdicts(paired.benefit, p_adjusted, p_noninferior_adjusted, alpha=alpha)
+    level = first_level(tests, corrected_by, alpha)
+    needed = examples_needed(
+        paired,
+        verdict == "undecided",
+        margin=chosen_margin,
+        level=level,
+        level_noninferior=first_level(tests, one_sided, alpha),
+        rng=for_power,
+    )
+    if interval_name == "newcombe":
+        low, high = newcombe_of(paired, level=1 - alpha)
+        if interval == "auto":
+            low, high = (np.where(paired.differing == 0, 0.0, end) for end in (low, high))
+    else:
+        deltas = bootstrap_deltas(
+            paired, resamples=resamples or DEFAULT_RESAMPLES, rng=for_interval
+        )
+        if interval_name == "bca":
+            low, high = bca_interval(paired, deltas, level=1 - alpha)
+        else:
+            low, high = percentile_interval(deltas, level=1 - alpha)
+    frame = _frame(
+        **labels,
+        delta=paired.delta,
+        ci_low=low,
+        ci_high=high,
+        p=tests.p,
+        p_adjusted=p_adjusted,
+        verdict=verdict,
+        mde=minimum_detectable_effect(paired, level, power=TARGET_POWER),
+        stderr=paired.stderr,
+        n_differing=paired.differing.astype(np.int64),
+        p_noninferior=p_noninferior,
+        p_noninferior_adjusted=p_noninferior_adjusted,
+        p_equivalent=equivalence_p(paired, chosen_margin),
+        examples_needed=needed,
+    )
+    least = resamples_needed(corrected_by, alpha, n_tests) if tests.resamples else 0
+    notes = []
+    if not tests.exact and tests.resamples < least:
+        notes.append(
+            f"{tests.resamples} resamples give no p-value below {1 / (tests.resamples + 1):.2g}; "
+            f"{corrected_by} over {n_tests} heads at {alpha:g} needs at least {least}"
+        )
+    if undefined := paired.n_masks - n_tests:
+        notes.append(f"{paired.name} is undefined for {undefined} of {paired.n_masks} masks")
+    return HeadTests(
+        frame=frame,
+        test=tests.test,
+        interval=interval_name,
+        correction=corrected_by,
+        metric=paired.name,
+        whole=paired.whole_value,
+        n_examples=paired.n_examples,
+        n_tests=n_tests,
+        alpha=alpha,
+        margin=chosen_margin,
+        resamples=tests.resamples,
+        resamples_needed=least,
+        exact=tests.exact,
+        expected_false_positives=alpha * n_tests,
+        notes=tuple(notes),
+    )
+
+
+def assess_outcomes(
+    outcomes: Outcomes,
+    metric: Metric,
+    *,
+    heads: Sequence[Head] | None = None,
+    test: str = "auto",
+    interval: str = "auto",
+    correction: str = "westfall-young",
+    alpha: float = 0.05,
+    margin: float | None = None,
+    resamples: int | None = None,
+    rng: np.random.Generator | int = 0,
+) -> HeadTests:
+    """Do what :func:`assess` does from the outcomes of an evaluation.
+
+    Parameters
+    ----------
+    outcomes
+        Outcomes that hold the metric's columns.
+    metric
+        The metric to test.
+    heads
+        The head of every mask; None takes :func:`heads_of` the masks.
+    test, interval, correction, alpha, margin, resamples, rng
+        As for :func:`assess`.
+    """
+    return assess(
+        Paired.from_outcomes(outcomes, metric),
+        heads=heads_of(outcomes.masks) if heads is None else heads,
+        test=test,
+        interval=interval,
+        correction=correction,
+        alpha=alpha,
+        margin=margin,
+        resamples=resamples,
+        rng=rng,
+    )
+
+
+def heads_of(masks: Sequence[HeadMask]) -> list[Head]:
+    """Return the head that each mask is about: the only one closed, or the only one left at a site.
+
+    Raises
+    ------
+    HeadtoolError
+        If a mask is neither.
+    """
+    return [_head_of(mask) for mask in masks]
+
+
+def _head_of(mask: HeadMask) -> Head:
+    closed = mask.closed
+    if len(closed) == 1:
+        return closed[0]
+    sites = [site for site in mask.sites if not mask.at(site).all()]
+    if len(sites) == 1:
+        left = [head for head in sites[0].heads if head not in closed]
+        if len(left) == 1:
+            return left[0]
+    raise HeadtoolError(
+        f"a mask that closes {len(closed)} heads is about no single head; "
+        "test masks that close one head, or all but one of a layer"
+    )
+
+
+def label_columns(heads: Sequence[Head] | None, count: int) -> dict[str, list[str] | list[int]]:
+    """Return the columns kind, layer and head of `count` masks.
+
+    Raises
+    ------
+    HeadtoolError
+        If the heads are not as many as the masks, or one occurs twice.
+    """
+    if heads is None:
+        return {"kind": ["mask"] * count, "layer": [0] * count, "head": list(range(count))}
+    if len(heads) != count:
+        raise HeadtoolError(f"{len(heads)} heads for {count} masks: name the head of every mask")
+    seen: set[Head] = set()
+    for head in heads:
+        if head in seen:
+            raise HeadtoolError(f"head {head} occurs twice: test every head once")
+        seen.add(head)
+    return {
+        "kind": [str(head.kind) for head in heads],
+        "layer": [head.layer for head in heads],
+        "head": [head.index for head in heads],
+    }
+
+
+def _frame(**columns: object) -> pd.DataFrame:
+    """Frame with `TEST_COLUMNS` in order, typed also when there is no row."""
+    import pandas as pd
+
+    frame = pd.DataFrame({name: columns[name] for name in TEST_COLUMNS})
+    return frame.astype({"kind": "str", "layer": "int64", "head": "int64", "verdict": "str"})

@@ -1,0 +1,196 @@
+"""Can this head be removed? Equivalence and non-inferiority within a margin, and the verdicts.
+
+"Not significant" is not "no effect": too few examples make everything insignificant. A head may go
+if its removal is shown to cost less than a margin that was declared beforehand.
+
+Two one-sided tests (Schuirmann 1987): the p-value of equivalence is the larger of those against
+"delta <= -margin" and "delta >= margin". Non-inferiority is one of them alone, on the side that
+hurts. Which one-sided test depends on the metric's form:
+
+- shares of right answers: Tango's score test, whose variance is the one that is most likely under
+  the hypothesis. It stays meaningful where a head changes few examples or none: with none
+  changed of N, z = sqrt(N m / (1 - m)), so that 100 examples do not show that a head costs less
+  than one percent, and 1,000 do. A variance estimated from such differences would be zero.
+- everything else: t = (delta - bound) / jackknife standard error with N - 1 degrees of freedom. For
+  a mean of per-example values this is the paired t-test; for functions of sums it is
+  asymptotic.
+
+References
+----------
+Schuirmann (1987), A comparison of the two one-sided tests procedure and the power approach.
+Tango (1998), Equivalence test and confidence interval for the difference in proportions for the
+paired-sample design, equation 9.
+Lakens (2017), Equivalence tests: a practical primer.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import norm
+from scipy.stats import t as student
+
+from headtool.analysis.paired import Paired
+from headtool.errors import HeadtoolError
+from headtool.metric_base import Array
+
+__all__ = [
+    "DEFAULT_MARGIN",
+    "VERDICTS",
+    "Verdict",
+    "check_margin",
+    "equivalence_p",
+    "noninferiority_p",
+    "one_sided_p",
+    "tango_p",
+    "verdicts",
+]
+
+Verdict = Literal["needed", "removable", "harmful", "undecided"]
+VERDICTS: tuple[Verdict, ...] = ("needed", "removable", "harmful", "undecided")
+DEFAULT_MARGIN = 0.01  # share of the metric's scale
+
+# Relative to the values: a standard error this small is rounding.
+_NO_SPREAD = 1e-13
+
+
+def check_margin(paired: Paired, margin: float | None = None) -> float:
+    """Return the margin in the metric's unit: the one given, or 1% of the metric's scale.
+
+    A margin makes sense below the metric's scale, and below the whole model's value: a model cannot
+    lose more accuracy than it has, and a loss that may double is no criterion. Values
+    of any sign (plain arrays) have neither limit, nor a default.
+
+    Raises
+    ------
+    HeadtoolError
+        If the margin is not a positive number or makes no sense, or there is no default.
+    """
+    value = paired.whole_value
+    if not math.isfinite(value):
+        raise HeadtoolError(
+            f"{paired.name} of the whole model is {value:g} on these {paired.n_examples} examples; "
+            "choose another metric or more examples"
+        )
+    signed = paired.scale is None and bool((paired.whole < 0).any())
+    limit = math.inf if signed else min(paired.length, abs(value))
+    chosen = DEFAULT_MARGIN * paired.length if margin is None else float(margin)
+    if margin is None and (signed or not 0 < chosen < limit):
+        raise HeadtoolError(
+            f"no default margin for {paired.name}, which is {value:g} for the whole model; "
+            "give a margin in its unit"
+        )
+    if not math.isfinite(chosen) or chosen <= 0:
+        raise HeadtoolError(
+            f"the margin must be a positive number in the unit of {paired.name}, got {chosen:g}"
+        )
+    if chosen >= limit:
+        raise HeadtoolError(
+            f"a margin of {chosen:g} makes no sense for {paired.name}, which is {value:g} for the "
+            f"whole model; give one below {limit:g}, such as {DEFAULT_MARGIN * limit:.2g}"
+        )
+    return chosen
+
+
+def tango_p(
+    only_first: ArrayLike, only_second: ArrayLike, n: ArrayLike, *, bound: float, greater: bool
+) -> Array:
+    """Return Tango's one-sided score p-values for a difference of paired proportions.
+
+    The hypothesis is that the second proportion less the first is at most `bound` (`greater`), or
+    at least `bound`. With bound 0 the statistic is McNemar's (b - c) / sqrt(b + c).
+
+    Parameters
+    ----------
+    only_first, only_second
+        Examples that only one of the systems gets right; any common shape.
+    n
+        All examples.
+    bound
+        The difference under the hypothesis, in (-1, 1).
+    greater
+        Side of the alternative.
+    """
+    lost, won = np.asarray(only_first, dtype=np.float64), np.asarray(only_second, dtype=np.float64)
+    n = np.asarray(n, dtype=np.float64)
+    # Most likely share of losses under the hypothesis: root of 2 n q^2 + linear q + constant = 0.
+    linear = (2 * n - won + lost) * bound - lost - won
+    constant = -lost * bound * (1 - bound)
+    root = np.sqrt(np.maximum(linear**2 - 8 * n * constant, 0))
+    share = np.maximum((root - linear) / (4 * n), max(0.0, -bound))
+    variance = n * (2 * share + bound * (1 - bound))
+    surplus = won - lost - n * bound
+    z = np.where(variance > 0, surplus / np.sqrt(np.where(variance > 0, variance, 1)), 0.0)
+    return np.asarray(norm.sf(z) if greater else norm.cdf(z), dtype=np.float64)
+
+
+def one_sided_p(paired: Paired, bound: float, *, greater: bool) -> Array:
+    """Return p-values [M] against "delta <= bound" (`greater`), or "delta >= bound".
+
+    NaN where delta or its standard error is undefined. Where all examples differ equally the
+    p-value is 2^-N, that of flipping signs.
+    """
+    if paired.form == "binary":
+        only_whole, only_masked = paired.discordant
+        return tango_p(
+            only_whole,
+            only_masked,
+            paired.n_examples,
+            bound=bound / (paired.unit or 1.0),
+            greater=greater,
+        )
+    distance = paired.delta - bound if greater else bound - paired.delta
+    spread = paired.stderr
+    size = abs(paired.whole_value) + np.abs(paired.masked_values)
+    constant = spread <= _NO_SPREAD * size
+    t = distance / np.where(constant, 1.0, spread)
+    p = student.sf(t, paired.n_examples - 1)
+    without_spread = np.where(distance > 0, 0.5 ** min(paired.n_examples, 1000), 1.0)
+    return np.where(np.isnan(distance), np.nan, np.where(constant, without_spread, p))
+
+
+def noninferiority_p(paired: Paired, margin: float) -> Array:
+    """Return p-values [M] against "masking costs at least the margin"."""
+    greater = paired.higher_is_better
+    return one_sided_p(paired, -margin if greater else margin, greater=greater)
+
+
+def equivalence_p(paired: Paired, margin: float) -> Array:
+    """Return TOST p-values [M] against "masking changes the metric by at least the margin"."""
+    return np.maximum(
+        one_sided_p(paired, -margin, greater=True), one_sided_p(paired, margin, greater=False)
+    )
+
+
+def verdicts(
+    benefit: Array, p_difference: Array, p_noninferior: Array, *, alpha: float
+) -> NDArray[np.object_]:
+    """Return one of `VERDICTS` per head, from p-values that are corrected already.
+
+    - ``harmful``: masking helps significantly.
+    - ``removable``: masking is shown to cost less than the margin. That holds even where the
+      small cost is significant: which cost is tolerable is what the margin declares. Otherwise
+      enough examples would make every head needed.
+    - ``needed``: masking hurts significantly, and may hurt by more than the margin.
+    - ``undecided``: none of these; more examples are needed.
+
+    Parameters
+    ----------
+    benefit
+        Deltas signed so that positive means better, shape [M].
+    p_difference
+        Two-sided p-values of the difference.
+    p_noninferior
+        p-values of non-inferiority.
+    alpha
+        Level. Each of the two families of claims has it as its error rate.
+    """
+    different = p_difference <= alpha  # NaN compares as False
+    result = np.full(len(benefit), "undecided", dtype=object)
+    result[different & (benefit < 0)] = "needed"
+    result[p_noninferior <= alpha] = "removable"
+    result[different & (benefit > 0)] = "harmful"
+    return result
