@@ -11,7 +11,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from headtool.cli import ablate, heads, methods, score
+from headtool.cli import ablate, correlate, heads, methods, score, significance
 from headtool.cli.console import complain, note
 from headtool.errors import HeadtoolError, nearest, unknown
 
@@ -72,6 +72,8 @@ app.command("methods", epilog=methods.EXAMPLES)(methods.methods)
 app.command("heads", epilog=heads.EXAMPLES)(heads.heads)
 app.command("score", epilog=score.EXAMPLES)(score.score)
 app.command("ablate", epilog=ablate.EXAMPLES)(ablate.ablate)
+app.command("correlate", epilog=correlate.EXAMPLES)(correlate.correlate)
+app.command("test", epilog=significance.EXAMPLES)(significance.significance)
 
 
 def run() -> None:

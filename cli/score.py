@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
 import time
@@ -134,6 +135,8 @@ def _write(folder: Path, scores: list[HeadScores], *, force: bool) -> None:
         tables |= {f"{result.method}.{name}": table for name, table in result.tables.items()}
         if result.outcomes is not None:
             tables[f"{result.method}.outcomes"] = result.outcomes.to_frame()
+            sites = result.outcomes.masks[0].sites
+            tables["sites"] = pd.DataFrame([dataclasses.asdict(site) for site in sites])
     write_run(
         folder,
         command=shlex.join(["headtool", *sys.argv[1:]]),

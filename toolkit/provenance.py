@@ -36,6 +36,7 @@ def provenance(
             "library": model.library,
             "class": type(model.module).__name__,
             "task": model.task,
+            "labels": len(model.labels) or None,
             "heads": model.sites.summary,
             "dtype": str(next(model.module.parameters()).dtype).removeprefix("torch."),
             "device": str(model.device),

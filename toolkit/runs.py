@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
+    from headtool.results import Outcomes
+
 __all__ = ["SCHEMA", "Run", "check_output", "read_run", "write_run"]
 
 SCHEMA = "headtool/run/1"
@@ -52,6 +54,27 @@ class Run:
         path = self.folder / f"{name}.parquet"
         _verify(path, self.manifest["tables"][name])
         return pd.read_parquet(path)
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Provenance of the run's outcomes; a run without outcomes is a `HeadtoolError`."""
+        found = self.manifest.get("provenance", {})
+        name = next((name for name in ("ablate", "ablation") if name in found), None)
+        if name is None or "sites" not in self.manifest["tables"]:
+            raise HeadtoolError(
+                f"{self.folder} holds no outcomes; make some with headtool ablate --out DIR"
+            )
+        return dict(found[name])
+
+    def outcomes(self) -> Outcomes:
+        """Read the per-example outcomes; a run without any is a `HeadtoolError`."""
+        from headtool.heads import AttentionSite, Sites
+        from headtool.results import Outcomes
+
+        prefix = "" if self.source["method"] == "ablate" else "ablation."
+        rows = self.table("sites").to_dict("records")
+        sites = Sites(tuple(AttentionSite(**{str(k): v for k, v in row.items()}) for row in rows))
+        return Outcomes.from_frame(self.table(f"{prefix}outcomes"), sites)
 
 
 def check_output(folder: Path, *, force: bool) -> None:

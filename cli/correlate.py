@@ -1,0 +1,199 @@
+"""``headtool correlate``: whether the same heads are important on other data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headtool.cli.console import note, out, prepare_messages, progress_bar
+from headtool.cli.loading import load_examples, read_data
+from headtool.cli.options import (
+    BatchTokens,
+    Bpe,
+    Columns,
+    Device,
+    Dtype,
+    FairseqData,
+    Format,
+    Kinds,
+    Limit,
+    Metric,
+    Model,
+    OutputFormat,
+    Quiet,
+    Seed,
+    TrustCheckpoint,
+    Verbose,
+)
+from headtool.errors import HeadtoolError
+from headtool.results import json_rows
+
+if TYPE_CHECKING:
+    from headtool.analysis.importance import Importance
+
+__all__ = ["correlate"]
+
+EXAMPLES = (
+    "Examples:\n\n"
+    "headtool correlate --data builtin:nli/matched --data builtin:nli/mismatched\n\n"
+    "headtool correlate --model path/to/model --data dev.tsv --data other.tsv --metric loss\n\n"
+    "headtool correlate runs/dev runs/other"
+)
+
+Runs = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[RUN]...", help="Runs of `headtool ablate`, instead of --data."),
+]
+ManyData = Annotated[
+    list[str] | None,
+    typer.Option("--data", metavar="SPEC", help="A data set; give two or more."),
+]
+Permutations = Annotated[
+    int, typer.Option(metavar="N", help="Orders of the heads behind the p-values.")
+]
+Resamples = Annotated[int, typer.Option(metavar="N", help="Bootstrap resamples of the examples.")]
+
+
+def correlate(
+    runs: Runs = None,
+    model: Model = "builtin:nli",
+    data: ManyData = None,
+    kind: Kinds = None,
+    metric: Metric = None,
+    columns: Columns = None,
+    limit: Limit = None,
+    batch_tokens: BatchTokens = 4096,
+    permutations: Permutations = 10_000,
+    resamples: Resamples = 2_000,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    fairseq_data: FairseqData = None,
+    bpe: Bpe = None,
+    trust_checkpoint: TrustCheckpoint = False,
+    output: Format = OutputFormat.table,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Correlate what single heads are worth on two or more data sets.
+
+    The importance of a head is what the metric loses without it. Heads of one layer resemble each
+    other, so the p-value to read is the one that permutes heads within their layers.
+    """
+    prepare_messages(quiet=quiet, verbose=verbose)
+    from headtool.analysis.correlation import correlate as correlate_importance
+
+    if bool(runs) == bool(data):
+        raise HeadtoolError("give either two or more runs, or two or more --data, and not both")
+    if runs:
+        sets, provenance = _from_runs(runs, metric)
+    else:
+        sets, provenance = _from_data(
+            data or [],
+            model,
+            kind=kind,
+            metric=metric,
+            columns=columns,
+            limit=limit,
+            batch_tokens=batch_tokens,
+            seed=seed,
+            quiet=quiet,
+            options={
+                "device": device,
+                "dtype": dtype,
+                "fairseq_data": fairseq_data,
+                "bpe": bpe,
+                "trust_checkpoint": trust_checkpoint,
+            },
+        )
+    frame = correlate_importance(sets, permutations=permutations, resamples=resamples, rng=seed)
+    for text in frame["note"]:
+        if text:
+            note(text, quiet=quiet)
+    if output is OutputFormat.json:
+        document = {
+            "schema": "headtool/correlations/1",
+            "provenance": provenance,
+            "correlations": json_rows(frame),
+        }
+        typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    elif output is OutputFormat.csv:
+        typer.echo(frame.to_csv(index=False), nl=False)
+    else:
+        from headtool.reports.correlation_tables import correlation_tables
+
+        console = out()
+        for part in correlation_tables(frame):
+            console.print(part)
+
+
+def _from_runs(runs: list[Path], metric: str | None) -> tuple[list[Importance], dict[str, Any]]:
+    """Importance from saved outcomes; runs of different models or metrics do not mix."""
+    from headtool.analysis.importance import Importance
+    from headtool.metrics import get_metric
+    from headtool.runs import read_run
+
+    sets, sources = [], {}
+    for folder in runs:
+        run = read_run(folder)
+        source = sources[str(folder)] = run.source
+        first = next(iter(sources.values()))
+        if source["model"]["sha256"] != first["model"]["sha256"]:
+            raise HeadtoolError(
+                f"{folder} is of {source['model']['spec']} and {runs[0]} of "
+                f"{first['model']['spec']}, another model; correlate runs of one model"
+            )
+        if metric is None and source["metric"] != first["metric"]:
+            raise HeadtoolError(
+                f"{folder} measures {source['metric']} and {runs[0]} {first['metric']}; "
+                "choose one with --metric"
+            )
+        name = metric or source["metric"]
+        labels = source["model"]["labels"]
+        measure = get_metric(name, task=source["model"]["task"], n_labels=labels)
+        sets.append(Importance.from_outcomes(source["data"]["spec"], run.outcomes(), measure))
+    return sets, {"runs": sources}
+
+
+def _from_data(
+    specs: list[str],
+    model: str,
+    *,
+    kind: str | None,
+    metric: str | None,
+    columns: str | None,
+    limit: int | None,
+    batch_tokens: int,
+    seed: int,
+    quiet: bool,
+    options: dict[str, Any],
+) -> tuple[list[Importance], dict[str, Any]]:
+    """Importance from single-head ablations on each data set."""
+    from headtool.ablation import single_masks
+    from headtool.analysis.importance import Importance
+    from headtool.evaluation import evaluate
+    from headtool.heads import parse_kinds
+    from headtool.metrics import default_metric, get_metric
+    from headtool.models import load_model
+    from headtool.provenance import provenance
+
+    kinds = parse_kinds(kind) if kind is not None else None
+    texts = [read_data(spec, model, columns=columns, limit=limit) for spec in specs]
+    adapter = load_model(model, **options)
+    heads = adapter.sites.restrict(kinds).heads
+    masks = [item.mask for item in single_masks(adapter.sites, heads)]
+    name = metric or default_metric(adapter.task)
+    measure = get_metric(name, task=adapter.task, n_labels=len(adapter.labels) or None)
+    sets, sources = [], {}
+    with progress_bar(quiet=quiet) as progress:
+        for text in texts:
+            examples = load_examples(
+                adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
+            )
+            outcomes = evaluate(adapter, examples, masks, progress=progress)
+            sets.append(Importance.from_outcomes(text.spec, outcomes, measure))
+            sources[text.spec] = provenance(adapter, examples, "correlate", {}, name, seed)
+    return sets, {"data": sources}

@@ -1,0 +1,125 @@
+"""``headtool test``: significance, intervals and verdicts from a run that holds outcomes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headtool.cli.console import note, out, prepare_messages
+from headtool.cli.options import Format, Metric, OutputFormat, Quiet, Seed, Verbose
+from headtool.results import json_rows
+
+__all__ = ["significance"]
+
+EXAMPLES = (
+    "Examples:\n\n"
+    "headtool test runs/dev\n\n"
+    "headtool test runs/dev --margin 0.005 --correction holm --format json\n\n"
+    "headtool test runs/dev --metric loss --test sign-flip --interval bca"
+)
+
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Folder that `headtool ablate --out` wrote.")
+]
+Alpha = Annotated[float, typer.Option(metavar="LEVEL", help="Level after correction.")]
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SIZE",
+        help="What a removable head may cost, in the metric's unit. "
+        "Default: 1% of the metric's scale.",
+    ),
+]
+Correction = Annotated[
+    str, typer.Option(metavar="NAME", help="westfall-young, holm, bh, by or none.")
+]
+Test = Annotated[
+    str,
+    typer.Option(
+        "--test",
+        metavar="NAME",
+        help="auto, mcnemar, mcnemar-midp, sign-flip or randomisation.",
+    ),
+]
+Interval = Annotated[str, typer.Option(metavar="NAME", help="auto, newcombe, percentile or bca.")]
+Resamples = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        help="Resamples. Default: 10,000, and more where the correction needs them.",
+    ),
+]
+
+
+def significance(
+    run: RunFolder,
+    metric: Metric = None,
+    alpha: Alpha = 0.05,
+    margin: Margin = None,
+    correction: Correction = "westfall-young",
+    test: Test = "auto",
+    interval: Interval = "auto",
+    resamples: Resamples = None,
+    seed: Seed = 0,
+    output: Format = OutputFormat.table,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Say which heads are needed, removable or harmful, and which are undecided.
+
+    Works on the saved outcomes of every example; the model is not run.
+    """
+    prepare_messages(quiet=quiet, verbose=verbose)
+    from headtool.analysis.assessment import assess_outcomes
+    from headtool.metrics import get_metric
+    from headtool.runs import read_run
+
+    saved = read_run(run)
+    source = saved.source
+    name = metric or source["metric"]
+    measure = get_metric(name, task=source["model"]["task"], n_labels=source["model"]["labels"])
+    tests = assess_outcomes(
+        saved.outcomes(),
+        measure,
+        test=test,
+        interval=interval,
+        correction=correction,
+        alpha=alpha,
+        margin=margin,
+        resamples=resamples,
+        rng=seed,
+    )
+    settings: dict[str, Any] = {
+        "metric": name,
+        "whole": tests.whole,
+        "test": tests.test,
+        "interval": tests.interval,
+        "correction": tests.correction,
+        "alpha": alpha,
+        "margin": tests.margin,
+        "resamples": tests.resamples,
+        "examples": tests.n_examples,
+        "heads": tests.n_tests,
+        "expected_false_positives_uncorrected": tests.expected_false_positives,
+        "seed": seed,
+    }
+    for line in tests.notes:
+        note(line, quiet=quiet)
+    if output is OutputFormat.json:
+        document = {
+            "schema": "headtool/tests/1",
+            "provenance": {"run": str(run), **source, "settings": settings},
+            "tests": json_rows(tests.frame),
+        }
+        typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    elif output is OutputFormat.csv:
+        typer.echo(tests.frame.to_csv(index=False), nl=False)
+    else:
+        from headtool.reports.test_tables import test_tables
+
+        console = out()
+        for part in test_tables(tests, source):
+            console.print(part)

@@ -1,0 +1,56 @@
+"""Correlations across data sets on a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pandas as pd
+from rich.console import RenderableType
+from rich.text import Text
+
+from headtool.reports.tables import plain_table, short
+from headtool.reports.text import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+    from typing import Any
+
+__all__ = ["correlation_tables"]
+
+
+def correlation_tables(frame: pd.DataFrame) -> Iterator[RenderableType]:
+    """Yield what a terminal shows of correlations, a pair of data sets at a time.
+
+    Parameters
+    ----------
+    frame
+        What `headtool.analysis.correlation.correlate` returned.
+    """
+    for row in frame.to_dict("records"):
+        yield Text.assemble(
+            ("correlation", "bold"),
+            f"  {visible(row['data_x'])} and {visible(row['data_y'])}, {row['n_heads']} heads",
+        )
+        coefficients = [
+            {
+                "coefficient": name,
+                "value": row[name],
+                "low": row[f"{name}_low"],
+                "high": row[f"{name}_high"],
+                "p within layers": row[f"{name}_p_within_layers"],
+                "p": row[f"{name}_p"],
+            }
+            for name in ("pearson", "spearman", "kendall")
+        ]
+        yield plain_table(pd.DataFrame(coefficients))
+        yield Text(_ceiling(row), style="dim")
+
+
+def _ceiling(row: Mapping[Hashable, Any]) -> str:
+    """The noise ceiling in words."""
+    reliabilities = f"reliability {short(row['reliability_x'])} and {short(row['reliability_y'])}"
+    if math.isnan(row["disattenuated"]):
+        return f"{reliabilities}; not disattenuated"
+    return f"{reliabilities}; Pearson's r without the noise: {short(row['disattenuated'])}"

@@ -1,0 +1,64 @@
+"""Verdicts on a terminal: how many heads got which, and the table of all that were decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from headtool.analysis.assessment import HeadTests
+from headtool.analysis.equivalence import VERDICTS
+from headtool.reports.tables import plain_table, short
+from headtool.reports.text import visible
+
+__all__ = ["test_tables"]
+
+_COLUMNS = [
+    "kind",
+    "layer",
+    "head",
+    "delta",
+    "ci_low",
+    "ci_high",
+    "p",
+    "p_adjusted",
+    "verdict",
+    "mde",
+    "examples_needed",
+]
+
+
+def test_tables(tests: HeadTests, source: Mapping[str, Any]) -> Iterator[RenderableType]:
+    """Yield what a terminal shows of the tests.
+
+    Parameters
+    ----------
+    tests
+        The tests.
+    source
+        Provenance of the outcomes.
+    """
+    yield Text.assemble(
+        ("tests", "bold"),
+        f"  {visible(source['model']['spec'])} on {visible(source['data']['spec'])}: "
+        f"{tests.metric} {short(tests.whole)} on {tests.n_examples} examples",
+    )
+    resamples = f", {tests.resamples} resamples" if tests.resamples else ""
+    yield Text(
+        f"  {tests.test}{resamples}; {tests.correction} over {tests.n_tests} heads at "
+        f"{tests.alpha:g}; margin {short(tests.margin)}; {tests.interval} intervals of "
+        f"{1 - tests.alpha:.0%} for each head",
+        style="dim",
+    )
+    counts = tests.frame["verdict"].value_counts()
+    yield Text(", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS))
+    raw = int((tests.frame["p"] < tests.alpha).sum())
+    yield Text(
+        f"without correction {raw} heads have p < {tests.alpha:g}; if no head mattered, up to "
+        f"{tests.expected_false_positives:.1f} would",
+        style="dim",
+    )
+    order = tests.frame["p"].sort_values(kind="stable").index
+    yield plain_table(tests.frame.loc[order, _COLUMNS])
