@@ -13,7 +13,8 @@ hurts. Which one-sided test depends on the metric's form:
   than one percent, and 1,000 do. A variance estimated from such differences would be zero.
 - everything else: t = (delta - bound) / jackknife standard error with N - 1 degrees of freedom. For
   a mean of per-example values this is the paired t-test; for functions of sums it is
-  asymptotic.
+  asymptotic. Where a mask changes the statistics of a handful of examples only (translations that
+  come out the same), the standard error is itself uncertain and the test somewhat liberal.
 
 References
 ----------

@@ -30,6 +30,7 @@ __all__ = [
     "bca_interval",
     "choose_interval",
     "newcombe_interval",
+    "newcombe_of",
     "percentile_interval",
 ]
 

@@ -37,6 +37,7 @@ __all__ = [
     "Correction",
     "adjust",
     "check_correction",
+    "default_resamples",
     "first_level",
     "resamples_needed",
     "step_down",

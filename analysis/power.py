@@ -13,6 +13,8 @@ Guenther (1981), Sample size formulas for normal theory t tests.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.stats import binom, norm
@@ -142,7 +144,7 @@ def examples_needed(
     Returns
     -------
     numpy.ndarray
-        Total examples; at least 2, NaN where the standard error is undefined.
+        Total examples; NaN where the effect or its standard error is undefined.
     """
     needed = np.full(paired.n_masks, np.nan)
     if paired.form == "binary":
@@ -156,7 +158,10 @@ def examples_needed(
     benefit, deviation = paired.benefit[which], paired.stderr[which] * np.sqrt(paired.n_examples)
     for_difference = _examples(np.abs(benefit), deviation, level / 2, power)
     for_noninferiority = _examples(benefit + margin, deviation, level_noninferior, power)
-    needed[which] = np.maximum(2, np.ceil(np.minimum(for_difference, for_noninferiority)))
+    fewest = np.ceil(np.minimum(for_difference, for_noninferiority))
+    # Below this number not even equal signs of all examples are significant.
+    fewest = np.maximum(fewest, math.ceil(-math.log2(min(level, level_noninferior))))
+    needed[which] = np.where(np.isnan(benefit + deviation), np.nan, fewest)
     return needed
 
 

@@ -25,8 +25,10 @@ __all__ = [
     "Sums",
     "Swaps",
     "block_rows",
+    "blocks",
     "bootstrap_deltas",
     "bootstrap_weights",
+    "counts_of",
     "swap_deltas",
     "swap_patterns",
 ]
@@ -129,7 +131,8 @@ class Swaps:
         second = np.broadcast_to(self._masked, first.shape).copy()
         first[..., self._varies] += moved
         second[..., self._varies] -= moved
-        return np.asarray(self._paired.value(first) - self._paired.value(second))
+        with np.errstate(invalid="ignore"):  # between two infinite perplexities: NaN
+            return np.asarray(self._paired.value(first) - self._paired.value(second))
 
 
 def swap_patterns(
@@ -179,7 +182,8 @@ def bootstrap_deltas(paired: Paired, *, resamples: int, rng: np.random.Generator
     )
     for block in weights:
         whole, masked = sums(block)
-        deltas[start : start + len(block)] = paired.value(masked) - paired.value(whole)[:, None]
+        with np.errstate(invalid="ignore"):  # between two infinite perplexities: NaN
+            deltas[start : start + len(block)] = paired.value(masked) - paired.value(whole)[:, None]
         start += len(block)
     return deltas
 

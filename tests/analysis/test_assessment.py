@@ -166,8 +166,20 @@ def test_undefined_heads_are_left_out_of_the_family(rng: np.random.Generator) ->
     assert last[["delta", "ci_low", "ci_high", "p", "p_adjusted", "mde"]].isna().all()
     assert last["verdict"] == "undecided"
     assert tests.n_tests == 2
+    assert np.isnan(last["examples_needed"])
     assert tests.notes == ("pearson is undefined for 1 of 3 masks",)
     assert tests.frame["p"].iloc[:2].notna().all()
+
+
+def test_infinite_perplexity_of_a_mask_is_undefined(rng: np.random.Generator) -> None:
+    whole = np.stack([rng.gamma(2.0, size=40), np.ones(40)], axis=1)
+    masked = np.stack([whole, whole * [2000.0, 1.0]])
+    value = get_metric("perplexity", task="causal-lm").from_sums
+    paired = Paired(whole, masked, value, higher_is_better=False, name="perplexity")
+    for interval in ("percentile", "bca"):
+        tests = assess(paired, resamples=99, interval=interval)
+        assert tests.frame["delta"].isna().tolist() == [False, True]
+        assert tests.notes == ("perplexity is undefined for 1 of 2 masks",)
 
 
 def test_equal_seeds_give_equal_tables_and_nothing_is_modified(rng: np.random.Generator) -> None:

@@ -169,6 +169,13 @@ def test_so_many_examples_settle_means_with_80_percent(
     assert max(found, noninferior) == pytest.approx(0.8, abs=0.01)
 
 
+def test_constant_differences_need_as_many_examples_as_signs_do(rng: np.random.Generator) -> None:
+    whole = np.array([1.0, 2.0, 3.0])
+    paired = Paired.from_values(whole, whole[None], higher_is_better=False)
+    assert noninferiority_p(paired, 0.1)[0] == 0.5**3
+    assert settle(paired, 0.1, rng) == 5  # 2^-5 < .05 < 2^-4
+
+
 def test_only_the_heads_asked_for_are_answered(rng: np.random.Generator) -> None:
     paired = sentences(rng, masks=3, n=100, changed=0.3)
     which = np.array([True, False, True])
