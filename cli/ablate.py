@@ -44,7 +44,10 @@ from headtool.results import json_rows
 if TYPE_CHECKING:
     import pandas as pd
 
+    from headtool.ablation import Ablated
     from headtool.heads import HeadMask, Sites
+    from headtool.models.base import Examples, ModelAdapter
+    from headtool.progress import Progress
     from headtool.results import Outcomes
     from headtool.units import UnitStore
 
@@ -78,6 +81,22 @@ Rescale = Annotated[
         help="Multiply the open heads of a site by heads / open heads.",
     ),
 ]
+Sequential = Annotated[
+    bool,
+    typer.Option(
+        "--sequential",
+        metavar="",
+        help="Stop each head as soon as its verdict is clear, by anytime-valid tests of accuracy. "
+        "Prints verdicts instead of deltas.",
+    ),
+]
+Margin = Annotated[
+    float | None,
+    typer.Option(
+        metavar="SIZE",
+        help="With --sequential: accuracy that a removable head may cost. Default: 0.01.",
+    ),
+]
 Fill = Annotated[
     str,
     typer.Option(
@@ -95,6 +114,8 @@ def ablate(
     kind: Kinds = None,
     all_but_one: AllButOne = False,
     rescale: Rescale = False,
+    sequential: Sequential = False,
+    margin: Margin = None,
     fill: Fill = "zero",
     metric: Metric = None,
     columns: Columns = None,
@@ -139,6 +160,13 @@ def ablate(
         raise HeadtoolError("--heads and --kind exclude each other; leave one out")
     if rescale and not all_but_one:
         raise HeadtoolError("--rescale is for --all-but-one; add it, or leave --rescale out")
+    if margin is not None and not sequential:
+        raise HeadtoolError("--margin is for --sequential; add it, or leave --margin out")
+    if sequential and (all_but_one or fill != "zero" or metric not in (None, "accuracy")):
+        raise HeadtoolError(
+            "--sequential decides single heads by accuracy, closed to zero; leave --all-but-one, "
+            "--replacement and --metric out"
+        )
     chosen = [Head.parse(name) for name in split_names(heads, "head")] if heads else None
     filling = replacement(fill, seed=seed)
     kinds = parse_kinds(kind) if kind is not None else None
@@ -162,6 +190,11 @@ def ablate(
         ablated = single_masks(adapter.sites, chosen or sites.heads)
     if not ablated:
         raise HeadtoolError(f"{model} has one head per site; there is nothing to ablate")
+    if sequential and adapter.task != "classification":
+        raise HeadtoolError(
+            f"--sequential needs outcomes within bounds, such as right or wrong; {model} is a "
+            f"{adapter.task} model, whose loss has none"
+        )
     name = metric or default_metric(adapter.task)
     names = dict.fromkeys([name, "loss"])
     n_labels = len(adapter.labels) or None
@@ -169,8 +202,19 @@ def ablate(
     examples = load_examples(
         adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
     )
-    settings = {"all_but_one": all_but_one, "rescale": rescale, "replacement": fill}
+    settings: dict[str, Any] = {
+        "all_but_one": all_but_one,
+        "rescale": rescale,
+        "replacement": fill,
+        "sequential": sequential,
+    }
+    if sequential:
+        settings["margin"] = 0.01 if margin is None else margin
     source = provenance(adapter, examples, "ablate", settings, name, seed)
+    if sequential:
+        with progress_bar(quiet=quiet) as progress:
+            _decide(adapter, examples, ablated, source, output, output_dir, progress)
+        return
     masks = [item.mask for item in ablated]
     with _kept_units(output_dir, source, masks) as store, progress_bar(quiet=quiet) as progress:
         outcomes = evaluate(
@@ -189,6 +233,54 @@ def ablate(
             store.remove()
             note(f"written to {output_dir}", quiet=quiet)
     _print(frame, best, whole_values(outcomes, metrics), source, output)
+
+
+def _decide(
+    model: ModelAdapter,
+    examples: Examples,
+    ablated: Sequence[Ablated],
+    source: Mapping[str, Any],
+    output: OutputFormat,
+    folder: Path | None,
+    progress: Progress,
+) -> None:
+    """Run the sequential test, then print it and write it where asked."""
+    from headtool.ablation import ablate_until_decided
+    from headtool.analysis.sequential import SequentialTest
+
+    test = SequentialTest(
+        [item.head for item in ablated], margin=source["options"]["margin"], total=len(examples)
+    )
+    runs = ablate_until_decided(
+        model, examples, ablated, test, seed=source["seed"], progress=progress
+    )
+    frame = test.frame()
+    share = runs / (len(ablated) * len(examples))
+    if folder is not None:
+        from headtool.runs import write_run
+
+        write_run(
+            folder,
+            command=shlex.join(["headtool", *sys.argv[1:]]),
+            provenance={"sequential": {**source, "share_of_runs": share}},
+            tables={"sequential": frame},
+            force=True,
+        )
+    if output is OutputFormat.json:
+        document = {
+            "schema": "headtool/tests/1",
+            "provenance": {**source, "share_of_runs": share},
+            "tests": json_rows(frame),
+        }
+        typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    elif output is OutputFormat.csv:
+        typer.echo(frame.to_csv(index=False), nl=False)
+    else:
+        from headtool.reports.test_tables import sequential_tables
+
+        console = out()
+        for part in sequential_tables(frame, source, share):
+            console.print(part)
 
 
 @contextlib.contextmanager

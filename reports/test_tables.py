@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pandas as pd
 from rich.console import RenderableType
 from rich.text import Text
 
@@ -13,7 +14,7 @@ from headtool.analysis.equivalence import VERDICTS
 from headtool.reports.tables import plain_table, short
 from headtool.reports.text import visible
 
-__all__ = ["test_tables"]
+__all__ = ["sequential_tables", "test_tables"]
 
 _COLUMNS = [
     "kind",
@@ -62,3 +63,31 @@ def test_tables(tests: HeadTests, source: Mapping[str, Any]) -> Iterator[Rendera
     )
     order = tests.frame["p"].sort_values(kind="stable").index
     yield plain_table(tests.frame.loc[order, _COLUMNS])
+
+
+def sequential_tables(
+    frame: pd.DataFrame, source: Mapping[str, Any], share: float
+) -> Iterator[RenderableType]:
+    """Yield what a terminal shows of a sequential test.
+
+    Parameters
+    ----------
+    frame
+        What `headtool.analysis.sequential.SequentialTest.frame` returned.
+    source
+        Provenance.
+    share
+        Runs of masked models on examples, as a share of those of a full ablation.
+    """
+    yield Text.assemble(
+        ("sequential tests", "bold"),
+        f"  {visible(source['model']['spec'])} on {visible(source['data']['spec'])}, "
+        f"{source['data']['examples']} examples; margin {short(source['options']['margin'])}",
+    )
+    counts = frame["verdict"].value_counts()
+    yield Text(", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS))
+    yield Text(
+        f"{share:.0%} of the runs of a full ablation; the claims are about these examples' mean",
+        style="dim",
+    )
+    yield plain_table(frame.sort_values("n_examples", kind="stable"))

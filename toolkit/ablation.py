@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headtool.errors import HeadtoolError
+from headtool.evaluation import evaluate
 from headtool.heads import Head, HeadMask, Sites
 from headtool.metric_base import Metric
+from headtool.models.base import Examples, ModelAdapter
+from headtool.progress import Progress, silent
 from headtool.results import Outcomes
 
 if TYPE_CHECKING:
@@ -19,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Ablated",
+    "Decider",
+    "ablate_until_decided",
     "ablation_frame",
     "best_single_heads",
     "keep_one_masks",
@@ -133,6 +138,71 @@ def best_single_heads(
         )
     columns = ["kind", "layer", "head", "delta", "delta_chosen_on", "metric"]
     return pd.DataFrame(rows, columns=columns)
+
+
+class Decider(Protocol):
+    """Takes paired outcomes block by block and says for which masks it wants more."""
+
+    @property
+    def active(self) -> NDArray[np.int64]:
+        """Numbers of the masks that are not decided."""
+        ...
+
+    def update(self, outcomes: NDArray[np.float64]) -> None:
+        """Take the next examples' outcomes of the active masks, [active, examples]."""
+        ...
+
+
+def ablate_until_decided(
+    model: ModelAdapter,
+    examples: Examples,
+    ablated: Sequence[Ablated],
+    decider: Decider,
+    *,
+    seed: int,
+    block: int = 64,
+    progress: Progress = silent,
+) -> int:
+    """Ablate heads of a classifier until each is decided, or the examples are used up.
+
+    Examples come in one random order. A head's outcome on an example is whether it is classified
+    rightly without the head, minus whether it is with it: 1, 0 or -1.
+
+    Parameters
+    ----------
+    model, examples, ablated
+        The model, its data and the heads.
+    decider
+        Decides; see `headtool.analysis.sequential`.
+    seed
+        Draws the order of the examples.
+    block
+        Examples between two looks.
+    progress
+        Reports progress.
+
+    Returns
+    -------
+    int
+        How many times a masked model was run on an example; a full ablation does so
+        ``heads x examples`` times.
+    """
+    order = np.random.default_rng(seed).permutation(len(examples))
+    starts = range(0, len(order), block)
+    runs = 0
+    for start in progress(starts, total=len(starts), label="ablate"):
+        active = decider.active
+        if not len(active):
+            break
+        part = examples.take(order[start : start + block])
+        masks = [ablated[i].mask for i in active]
+        outcomes = evaluate(model, part, masks)
+        gold = outcomes.whole["gold"]
+        whole = outcomes.whole["prediction"] == gold
+        masked = outcomes.masked["prediction"] == gold
+        decider.update(masked.astype(np.float64) - whole)
+        runs += masked.size
+    return runs
 
 
 def _deltas(outcomes: Outcomes, metric: Metric, examples: NDArray[np.int64]) -> NDArray[np.float64]:

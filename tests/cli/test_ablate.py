@@ -186,3 +186,46 @@ def test_units_of_another_command_are_refused(headtool, bert, reviews, tmp_path:
 
 def test_heads_parse_both_ways() -> None:
     assert Head.parse("E:1:1") == Head("enc-self", 0, 0)
+
+
+def test_sequential_decides_with_fewer_runs_and_agrees_with_all_of_them(
+    headtool, bert, reviews, tmp_path: Path
+) -> None:
+    lines = reviews.read_text(encoding="utf-8").splitlines()
+    many = tmp_path / "many.tsv"
+    many.write_text("\n".join([lines[0], *lines[1:] * 40]) + "\n", encoding="utf-8")
+    command = ("ablate", "--model", bert, "--data", many)
+    done = headtool(
+        *command, "--sequential", "--margin", "0.1", "--format", "json", "--out", tmp_path / "run"
+    )
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    assert document["provenance"]["share_of_runs"] < 0.9
+    full = rows(json.loads(headtool(*command, "--format", "json").out), "accuracy")
+    decided = [row for row in document["tests"] if row["verdict"] != "undecided"]
+    assert decided
+    for row in decided:
+        delta = full[f"{row['kind']}.{row['layer']}.{row['head']}"]
+        wanted = {"needed": delta < 0, "harmful": delta > 0, "removable": delta > -0.1}
+        assert wanted[row["verdict"]], row
+    saved = read_run(tmp_path / "run").table("sequential")
+    assert saved["verdict"].tolist() == [row["verdict"] for row in document["tests"]]
+    table = headtool(*command, "--sequential", "--margin", "0.1")
+    assert "of the runs of a full ablation" in table.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--margin", "0.1"), ("--margin is for --sequential",)),
+        (("--sequential", "--all-but-one"), ("--sequential decides single heads",)),
+        (("--sequential", "--metric", "loss"), ("--sequential decides single heads",)),
+        (("--sequential", "--replacement", "mean"), ("--sequential decides single heads",)),
+        (("--sequential", "--margin", "2"), ("margin", "2")),
+    ],
+)
+def test_bad_sequential_input(headtool, bert, reviews, arguments, words) -> None:
+    done = headtool("ablate", "--model", bert, "--data", reviews, *arguments)
+    assert done.code == 2
+    assert len(done.err.splitlines()) == 1
+    assert all(word in done.err for word in words), done.err
