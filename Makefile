@@ -70,6 +70,7 @@ clean: ## remove .venv and everything that was built
 
 demo: $(INSTALLED) ## score the heads of the built-in model with four methods
 	$(BIN)/headtool score --method gradient,ablation,gates,confidence --out demo --force
+	@echo 'The tables above are in demo/, with a manifest.json that says what made them.'
 
 test: $(INSTALLED) ## run the tests
 	$(BIN)/pytest $(ARGS)
