@@ -230,13 +230,24 @@ def test_key_value_heads_are_measured(kv: int, group: int, width: int) -> None:
     assert sites(model)[0] == AttentionSite("enc-self", 0, kv * group, kv, width, "layers.0.out")
 
 
-def test_heads_without_values_do_not_seem_to_share() -> None:
-    model = seeded(lambda: Model(Attention()))
+@pytest.mark.parametrize("kv", [2, 4])
+def test_heads_without_values_are_counted_as_others(kv: int) -> None:
+    model = seeded(lambda: Model(Attention(4, kv)))
     with torch.no_grad():
         for name in ("weight", "bias"):
-            model.get_parameter(f"layers.0.value.{name}")[6:12] = 0
-            model.get_parameter(f"layers.0.value.{name}")[12:18] = 0
-    assert sites(model)[0].n_kv_heads == 4
+            model.get_parameter(f"layers.0.value.{name}")[6:18] = 0
+    assert sites(model)[0].n_kv_heads == kv
+
+
+@pytest.mark.parametrize("name", ["Llama", "BERT"])
+def test_any_tokens_will_do(name: str) -> None:
+    """Even the same one throughout, and one whose embedding was never trained."""
+    model = FAMILIES[name].model()
+    wanted = discover(model, probe(model))
+    with torch.no_grad():
+        model.get_input_embeddings().weight[7] = 0
+    ids = torch.full((2, SOURCE), 7)
+    assert discover(model, Probe(lambda: model(ids), batch=2, source=SOURCE)) == wanted
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
@@ -259,7 +270,7 @@ def test_sites_come_in_canonical_order_after_few_passes() -> None:
 
     found = [handle.site for handle in discover(model, replace(watched, run=run))]
     assert found == list(Sites(tuple(reversed(found))))
-    assert runs == 2 + 4 + 2  # two to find them, 2 log2(4) to verify, two for key/value heads
+    assert runs == 2 + 1 + 4 + 2  # to find them, to verify (2 log2(4)), for key/value heads
 
 
 def test_as_attention() -> None:

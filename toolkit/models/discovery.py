@@ -8,7 +8,7 @@ No family is listed. The same small probe runs several times:
    NaN reaches, and be it the prediction, uses the heads past the projection.
 3. With some heads' probabilities at zero. That must zero exactly those heads' slices of the
    projection's input.
-4. With equal attention, under which heads that share keys and values put out the same.
+4. With equal attention for all heads. Those that share keys and values put out the same.
 
 A model for which this fails is refused, so that no family is silently wrong.
 """
@@ -53,7 +53,7 @@ def discover(model: nn.Module, probe: Probe) -> tuple[SiteHandle, ...]:
         seen = _look(model, probe, names)
         uses = _trace(seen, probe, names)
         handles = _number(uses, probe)
-        rerun = Rerun(probe, handles, [use.projected for use in uses])
+        rerun = Rerun(probe, handles, list(filter(is_linear, names)))
         verify(rerun)
         handles = with_kv_heads(rerun)
     return tuple(sorted(handles, key=lambda h: (KINDS.index(h.site.kind), h.site.layer)))

@@ -22,7 +22,7 @@ class Probe:
     run
         Runs it and returns what the model returns; the first tensor in there is its prediction.
     batch
-        Rows in the probe batch, none of them padded; tokens within a row should differ.
+        Rows in the probe batch, none of them padded.
     source, target
         Query lengths of the encoder (or of the whole model) and of the decoder; the target length
         is 0 for a model without cross-attention. All three numbers must differ.

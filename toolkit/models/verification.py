@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import count
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,35 +23,32 @@ __all__ = ["Rerun", "verify", "with_kv_heads"]
 class Rerun:
     """The probe again, with other attention probabilities.
 
+    What linear layers read is replaced by noise, the same in each pass. So no site depends on
+    another one, and heads differ whatever the tokens of the probe are.
+
     Attributes
     ----------
     probe
         The probe.
     handles
         The sites in the order of the forward pass.
-    projected
-        What each one's projection is given when nothing is changed.
+    linears
+        The model's linear layers.
     """
 
     probe: Probe
     handles: Sequence[SiteHandle]
-    projected: Sequence[Tensor]
-
-    def originals(self) -> list[Tensor]:
-        """The heads' outputs [B, T, H, D] when nothing is changed."""
-        return [
-            handle.split(projected, self.probe.batch)
-            for handle, projected in zip(self.handles, self.projected, strict=True)
-        ]
+    linears: Sequence[nn.Module]
 
     def contexts(self, change: Callable[[Tensor], Tensor]) -> list[Tensor]:
-        """The heads' outputs [B, T, H, D] when `change` is applied to probabilities [B, H, T, S].
-
-        Every projection is given its original input back, so that each site is seen on its own.
-        """
-        originals = self.originals()
+        """The heads' outputs [B, T, H, D] after `change` of the probabilities [B, H, T, S]."""
         seen: list[Tensor] = []
         attended = 0
+        calls = count()
+
+        def add_noise(module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...]:
+            generator = torch.Generator().manual_seed(next(calls))
+            return (torch.randn(args[0].shape, generator=generator).to(args[0]), *args[1:])
 
         def on_softmax(probabilities: Tensor) -> Tensor:
             nonlocal attended
@@ -58,15 +58,18 @@ class Rerun:
             attended += 1
             return change(per_head).reshape(probabilities.shape)
 
-        def on_contexts(site: AttentionSite, contexts: Tensor) -> Tensor:
-            position = len(seen)
-            if position + 1 != attended or self.handles[position].site != site:
+        def on_contexts(site: AttentionSite, contexts: Tensor) -> None:
+            if len(seen) + 1 != attended or self.handles[len(seen)].site != site:
                 raise refusal(f"{site.projection} is also used for something else")
             seen.append(contexts)
-            return originals[position]
 
-        batch = self.probe.batch
-        with AttentionWatch(on_softmax), intercept(self.handles, on_contexts, batch=batch):
+        projections = {handle.module for handle in self.handles}
+        with contextlib.ExitStack() as stack:
+            for module in self.linears:
+                if module not in projections:
+                    stack.callback(module.register_forward_pre_hook(add_noise).remove)
+            stack.enter_context(AttentionWatch(on_softmax))
+            stack.enter_context(intercept(self.handles, on_contexts, batch=self.probe.batch))
             self.probe.run()
         return seen
 
@@ -76,13 +79,14 @@ def verify(rerun: Rerun) -> None:
 
     Heads are told apart by the bits of their index, so ``2 log2(H)`` passes do.
     """
+    originals = rerun.contexts(lambda per_head: per_head)
     for keep in _patterns(max(handle.site.n_heads for handle in rerun.handles)):
 
         def close(per_head: Tensor, keep: Tensor = keep) -> Tensor:
             return per_head * keep[: per_head.shape[1], None, None].to(per_head)
 
         contexts = rerun.contexts(close)
-        for handle, original, seen in zip(rerun.handles, rerun.originals(), contexts, strict=True):
+        for handle, original, seen in zip(rerun.handles, originals, contexts, strict=True):
             wanted = original * keep[: handle.site.n_heads, None].to(original)
             if not _close(seen, wanted):
                 raise refusal(
