@@ -39,7 +39,6 @@ from headtool.cli.options import (
     split_names,
 )
 from headtool.errors import HeadtoolError
-from headtool.results import json_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -267,6 +266,8 @@ def _decide(
             force=True,
         )
     if output is OutputFormat.json:
+        from headtool.results import json_rows
+
         document = {
             "schema": "headtool/tests/1",
             "provenance": {**source, "share_of_runs": share},
@@ -336,6 +337,8 @@ def _print(
     output: OutputFormat,
 ) -> None:
     if output is OutputFormat.json:
+        from headtool.results import json_rows
+
         document = {
             "schema": "headtool/ablation/1",
             "provenance": source,

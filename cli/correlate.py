@@ -29,10 +29,14 @@ from headtool.cli.options import (
     Verbose,
 )
 from headtool.errors import HeadtoolError
-from headtool.results import json_rows
 
 if TYPE_CHECKING:
-    from headtool.analysis.importance import Importance
+    import pandas as pd
+
+    from headtool.metric_base import Metric as Measure
+    from headtool.results import Outcomes
+
+    Measured = tuple[str, Outcomes, Measure]
 
 __all__ = ["correlate"]
 
@@ -80,18 +84,21 @@ def correlate(
 ) -> None:
     """Correlate what single heads are worth on two or more data sets.
 
-    The importance of a head is what the metric loses without it. Heads of one layer resemble each
+    The importance of a head is what the metric loses without it. Also says on how many of the data
+    sets each head has an effect. Heads of one layer resemble each
     other, so the p-value to read is the one that permutes heads within their layers.
     """
     prepare_messages(quiet=quiet, verbose=verbose)
     from headtool.analysis.correlation import correlate as correlate_importance
+    from headtool.analysis.importance import Importance
+    from headtool.results import json_rows
 
     if bool(runs) == bool(data):
         raise HeadtoolError("give either two or more runs, or two or more --data, and not both")
     if runs:
-        sets, provenance = _from_runs(runs, metric)
+        measured, provenance = _from_runs(runs, metric)
     else:
-        sets, provenance = _from_data(
+        measured, provenance = _from_data(
             data or [],
             model,
             kind=kind,
@@ -109,7 +116,9 @@ def correlate(
                 "trust_checkpoint": trust_checkpoint,
             },
         )
+    sets = [Importance.from_outcomes(*one) for one in measured]
     frame = correlate_importance(sets, permutations=permutations, resamples=resamples, rng=seed)
+    everywhere = _replication(measured, seed=seed)
     for text in frame["note"]:
         if text:
             note(text, quiet=quiet)
@@ -118,6 +127,7 @@ def correlate(
             "schema": "headtool/correlations/1",
             "provenance": provenance,
             "correlations": json_rows(frame),
+            "replication": json_rows(everywhere),
         }
         typer.echo(json.dumps(document, indent=1, allow_nan=False))
     elif output is OutputFormat.csv:
@@ -126,13 +136,32 @@ def correlate(
         from headtool.reports.correlation_tables import correlation_tables
 
         console = out()
-        for part in correlation_tables(frame):
+        for part in correlation_tables(frame, everywhere):
             console.print(part)
 
 
-def _from_runs(runs: list[Path], metric: str | None) -> tuple[list[Importance], dict[str, Any]]:
-    """Importance from saved outcomes; runs of different models or metrics do not mix."""
-    from headtool.analysis.importance import Importance
+def _replication(measured: list[Measured], *, seed: int) -> pd.DataFrame:
+    """On how many of the data sets each head has an effect, corrected over heads."""
+    import pandas as pd
+
+    from headtool.analysis.assessment import assess_outcomes
+    from headtool.analysis.partial_conjunction import replicate
+    from headtool.heads import Head
+
+    places = ["kind", "layer", "head"]
+    p = pd.concat(
+        [
+            assess_outcomes(outcomes, metric, correction="none", rng=seed).frame.set_index(places).p
+            for _, outcomes, metric in measured
+        ],
+        axis=1,
+    ).fillna(1.0)  # a head without a defined effect shows none
+    heads = [Head(kind, int(layer), int(index)) for kind, layer, index in p.index]
+    return replicate(p.to_numpy(), heads).frame
+
+
+def _from_runs(runs: list[Path], metric: str | None) -> tuple[list[Measured], dict[str, Any]]:
+    """Read saved outcomes; runs of different models or metrics do not mix."""
     from headtool.metrics import get_metric
     from headtool.runs import read_run
 
@@ -154,7 +183,7 @@ def _from_runs(runs: list[Path], metric: str | None) -> tuple[list[Importance], 
         name = metric or source["metric"]
         labels = source["model"]["labels"]
         measure = get_metric(name, task=source["model"]["task"], n_labels=labels)
-        sets.append(Importance.from_outcomes(source["data"]["spec"], run.outcomes(), measure))
+        sets.append((source["data"]["spec"], run.outcomes(), measure))
     return sets, {"runs": sources}
 
 
@@ -170,10 +199,9 @@ def _from_data(
     seed: int,
     quiet: bool,
     options: dict[str, Any],
-) -> tuple[list[Importance], dict[str, Any]]:
-    """Importance from single-head ablations on each data set."""
+) -> tuple[list[Measured], dict[str, Any]]:
+    """Ablate single heads on each data set."""
     from headtool.ablation import single_masks
-    from headtool.analysis.importance import Importance
     from headtool.evaluation import evaluate
     from headtool.heads import parse_kinds
     from headtool.metrics import default_metric, get_metric
@@ -194,6 +222,6 @@ def _from_data(
                 adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
             )
             outcomes = evaluate(adapter, examples, masks, progress=progress)
-            sets.append(Importance.from_outcomes(text.spec, outcomes, measure))
+            sets.append((text.spec, outcomes, measure))
             sources[text.spec] = provenance(adapter, examples, "correlate", {}, name, seed)
     return sets, {"data": sources}

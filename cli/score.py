@@ -110,15 +110,22 @@ def score(
     )
     scores: list[HeadScores] = []
     seconds: dict[str, float] = {}
-    with progress_bar(quiet=quiet) as progress:
-        for scorer in chosen:
-            started = time.perf_counter()
-            scores.append(
-                scorer.score(
-                    adapter, examples, kinds=kinds, metric=metric, seed=seed, progress=progress
+    try:
+        with progress_bar(quiet=quiet) as progress:
+            for scorer in chosen:
+                started = time.perf_counter()
+                scores.append(
+                    scorer.score(
+                        adapter, examples, kinds=kinds, metric=metric, seed=seed, progress=progress
+                    )
                 )
-            )
-            seconds[scorer.name] = time.perf_counter() - started
+                seconds[scorer.name] = time.perf_counter() - started
+    except KeyboardInterrupt:
+        if output_dir is not None and scores:
+            _write(output_dir, scores, force=force)
+            missing = ",".join(names[len(scores) :])
+            note(f"{output_dir} keeps what was finished; give --method {missing} and another --out")
+        raise
     if output_dir is not None:
         _write(output_dir, scores, force=force)
         note(f"written to {output_dir}", quiet=quiet)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headtool.cli.console import note, out, prepare_messages
 from headtool.cli.options import Format, Metric, OutputFormat, Quiet, Seed, Verbose
-from headtool.results import json_rows
+from headtool.errors import HeadtoolError
+
+if TYPE_CHECKING:
+    from headtool.metric_base import Metric as Measure
+    from headtool.results import Outcomes
 
 __all__ = ["significance"]
 
@@ -20,6 +24,8 @@ EXAMPLES = (
     "headtool test runs/dev --margin 0.005 --correction holm --format json\n\n"
     "headtool test runs/dev --metric loss --test sign-flip --interval bca"
 )
+
+_DEFAULTS = (0.05, None, "westfall-young", "auto", "auto")
 
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Folder that `headtool ablate --out` wrote.")
@@ -54,9 +60,20 @@ Resamples = Annotated[
 ]
 
 
+Compat = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TOOL",
+        help="Instead, the p-values of another tool: compare-mt-with-replacement, "
+        "compare-mt-without-replacement, sacrebleu-paired-bs or sacrebleu-paired-ar.",
+    ),
+]
+
+
 def significance(
     run: RunFolder,
     metric: Metric = None,
+    compat: Compat = None,
     alpha: Alpha = 0.05,
     margin: Margin = None,
     correction: Correction = "westfall-young",
@@ -75,12 +92,20 @@ def significance(
     prepare_messages(quiet=quiet, verbose=verbose)
     from headtool.analysis.assessment import assess_outcomes
     from headtool.metrics import get_metric
+    from headtool.results import json_rows
     from headtool.runs import read_run
 
     saved = read_run(run)
     source = saved.source
     name = metric or source["metric"]
     measure = get_metric(name, task=source["model"]["task"], n_labels=source["model"]["labels"])
+    if compat is not None:
+        if (alpha, margin, correction, test, interval) != _DEFAULTS:
+            raise HeadtoolError(
+                f"--compat {compat} has no other options than --metric, --resamples and --seed"
+            )
+        _print_compat(saved.outcomes(), measure, compat, resamples, seed, source, output)
+        return
     tests = assess_outcomes(
         saved.outcomes(),
         measure,
@@ -123,3 +148,43 @@ def significance(
         console = out()
         for part in test_tables(tests, source):
             console.print(part)
+
+
+def _print_compat(
+    outcomes: Outcomes,
+    metric: Measure,
+    mode: str,
+    resamples: int | None,
+    seed: int,
+    source: dict[str, Any],
+    output: OutputFormat,
+) -> None:
+    """Print another tool's p-values, labelled as such."""
+    from headtool.analysis.assessment import heads_of
+    from headtool.analysis.compat import compat_tests
+    from headtool.analysis.paired import Paired
+    from headtool.results import json_rows
+
+    paired = Paired.from_outcomes(outcomes, metric)
+    tests = compat_tests(
+        paired, mode, heads=heads_of(outcomes.masks), resamples=resamples, seed=seed
+    )
+    if output is OutputFormat.json:
+        document = {
+            "schema": "headtool/compat-tests/1",
+            "provenance": {**source, "mode": mode, "seed": seed, "resamples": tests.resamples},
+            "tests": json_rows(tests.frame),
+        }
+        typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    elif output is OutputFormat.csv:
+        typer.echo(tests.frame.to_csv(index=False), nl=False)
+    else:
+        from headtool.reports.tables import plain_table
+
+        console = out()
+        console.print(
+            f"{tests.mode}, {tests.resamples} resamples, not corrected; its p < .01 amounts to "
+            f"two-sided {tests.two_sided_level:.2g}",
+            style="dim",
+        )
+        console.print(plain_table(tests.frame.drop(columns="mode").sort_values("p")))

@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["correlation_tables"]
 
 
-def correlation_tables(frame: pd.DataFrame) -> Iterator[RenderableType]:
+def correlation_tables(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterator[RenderableType]:
     """Yield what a terminal shows of correlations, a pair of data sets at a time.
 
     Parameters
     ----------
     frame
         What `headtool.analysis.correlation.correlate` returned.
+    everywhere
+        The frame of `headtool.analysis.partial_conjunction.replicate`.
     """
     for row in frame.to_dict("records"):
         yield Text.assemble(
@@ -46,6 +48,12 @@ def correlation_tables(frame: pd.DataFrame) -> Iterator[RenderableType]:
         ]
         yield plain_table(pd.DataFrame(coefficients))
         yield Text(_ceiling(row), style="dim")
+    counts = everywhere["data_sets"].value_counts().sort_index(ascending=False)
+    sizes = ", ".join(f"{heads} on {number}" for number, heads in counts.items())
+    yield Text.assemble(("heads with an effect", "bold"), f"  at .05 over all heads: {sizes}")
+    found = everywhere[everywhere["data_sets"] > 0]
+    if len(found):
+        yield plain_table(found.sort_values(["data_sets", "p_any"], ascending=[False, True]))
 
 
 def _ceiling(row: Mapping[Hashable, Any]) -> str:

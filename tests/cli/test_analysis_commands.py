@@ -9,9 +9,12 @@ import numpy as np
 import pytest
 
 from headtool.analysis.assessment import assess_outcomes
+from headtool.analysis.compat import compat_tests
+from headtool.analysis.paired import Paired
 from headtool.metrics import get_metric
 from headtool.runs import read_run
 
+JSON = ("--format", "json")
 FIELDS = {
     *("kind", "layer", "head", "delta", "ci_low", "ci_high", "p", "p_adjusted", "verdict", "mde")
 }
@@ -140,3 +143,34 @@ def test_runs_of_different_models_or_metrics_do_not_mix(
     assert headtool(*command, "--out", three).code == 0
     bad(headtool("correlate", one, two), "another model")
     bad(headtool("correlate", one, three), "accuracy", "loss", "--metric")
+
+
+def test_other_tools_p_values_are_labelled(headtool, run: Path) -> None:
+    mode = "compare-mt-with-replacement"
+    found = document(headtool("test", run, "--compat", mode, "--resamples", "200", *JSON))
+    assert found["schema"] == "headtool/compat-tests/1"
+    assert {row["mode"] for row in found["tests"]} == {mode}
+    paired = Paired.from_outcomes(
+        read_run(run).outcomes(), get_metric("accuracy", task="classification")
+    )
+    expected = compat_tests(paired, mode, resamples=200, seed=0).frame["p"]
+    assert [row["p"] for row in found["tests"]] == expected.tolist()
+    assert mode in headtool("test", run, "--compat", mode).out
+    bad(headtool("test", run, "--compat", "bleu"), "bleu")
+    bad(headtool("test", run, "--compat", mode, "--alpha", "0.01"), "--compat", "no other options")
+
+
+def test_heads_that_matter_everywhere_are_counted(headtool, bert, tmp_path: Path) -> None:
+    header, examples = "text\tlabel", ["good film .\tpositive"]
+    sets = []
+    for name in ("a", "b", "c"):
+        sets.append(tmp_path / f"{name}.tsv")
+        sets[-1].write_text("\n".join([header, *examples * 40]) + "\n", encoding="utf-8")
+    arguments = [argument for path in sets for argument in ("--data", path)]
+    command = ("correlate", "--model", bert, "--metric", "loss", "--permutations", "100")
+    found = document(headtool(*command, *arguments, *JSON))
+    assert len(found["correlations"]) == 3
+    assert len(found["replication"]) == 8
+    # Forty examples that all change in the same way, so every head has an effect on all three sets.
+    assert {row["data_sets"] for row in found["replication"]} == {3}
+    assert "heads with an effect" in headtool(*command, *arguments).out

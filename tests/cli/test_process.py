@@ -34,7 +34,7 @@ def test_the_installed_command_is_the_one_tested() -> None:
     "arguments", [[], ["--help"], ["score", "--help"], ["methods", "--help"], ["heads", "--help"]]
 )
 def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
-    heavy = "('torch', 'transformers', 'fairseq', 'pandas', 'datasets')"
+    heavy = "('torch', 'transformers', 'fairseq', 'pandas', 'datasets', 'numpy')"
     code = (
         "import sys\nfrom headtool.cli.main import run\n"
         "try:\n    run()\nexcept SystemExit as end:\n    assert not end.code\n"
