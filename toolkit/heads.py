@@ -39,7 +39,7 @@ def parse_kinds(text: str) -> tuple[Kind, ...]:
     return tuple(kind for kind in KINDS if kind in names)
 
 
-@dataclass(frozen=True, order=True)
+@dataclass(frozen=True)
 class Head:
     """One attention head: the kind and layer of its site, and its index there (all zero-based)."""
 
@@ -176,7 +176,7 @@ class Sites(Sequence[AttentionSite]):
         return ", ".join(parts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeadMask:
     """Which heads are open. Closing a head multiplies its output before W_O by zero.
 
@@ -197,6 +197,14 @@ class HeadMask:
                 f"a mask over {self.sites.n_heads} heads needs as many booleans, "
                 f"got {self.open.dtype} of shape {self.open.shape}"
             )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, HeadMask):
+            return NotImplemented
+        return self.sites == other.sites and bool((self.open == other.open).all())
+
+    def __hash__(self) -> int:
+        return hash((self.sites, self.open.tobytes()))
 
     @classmethod
     def full(cls, sites: Sites) -> HeadMask:

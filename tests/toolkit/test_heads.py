@@ -239,3 +239,15 @@ def test_sites_of_every_kind_are_told_apart() -> None:
     sites = Sites(tuple(site(kind, 0, 2) for kind in KINDS))
     for closed in itertools.combinations(sites.heads, 2):
         assert HeadMask.without(sites, closed).closed == closed
+
+
+def test_equal_masks_are_equal_and_hash_alike() -> None:
+    sites = Sites((AttentionSite("enc-self", 0, 3, 3, 4, "a"),))
+    other = Sites((AttentionSite("enc-self", 0, 3, 3, 5, "a"),))
+    head = sites.heads[1]
+    mask = HeadMask.without(sites, [head])
+    assert mask == HeadMask.without(sites, [head])
+    assert len({mask, HeadMask.without(sites, [head]), HeadMask.full(sites)}) == 2
+    assert mask != HeadMask.full(sites)
+    assert mask != HeadMask.without(other, [head])
+    assert mask != "a mask"
