@@ -8,11 +8,13 @@ starts at the masked layer: 2 L / (L + 1) for L layers of equal cost.
 from __future__ import annotations
 
 import argparse
+import copy
 import statistics
 import time
 
 import numpy as np
 import torch
+from transformers import BertForSequenceClassification
 
 from headtool.data import load_data
 from headtool.evaluation import evaluate, mask_gates
@@ -20,6 +22,7 @@ from headtool.heads import HeadMask
 from headtool.models import load_model
 from headtool.models.base import Examples, ModelAdapter
 from headtool.models.gating import Gating
+from headtool.models.huggingface import HuggingFaceModel
 
 PADDED = 128
 
@@ -42,6 +45,16 @@ def plain(
     return losses
 
 
+def random_bert(like: ModelAdapter, shape: str) -> ModelAdapter:
+    """A BERT classifier of another shape, with the tokenizer and labels of `like`."""
+    layers, heads, width = map(int, shape.split("x"))
+    config = copy.deepcopy(like.config)
+    config.num_hidden_layers, config.num_attention_heads = layers, heads
+    config.hidden_size, config.intermediate_size = width, 4 * width
+    module = BertForSequenceClassification(config)
+    return HuggingFaceModel(f"random {shape}", like.task, module, like.tokenizer)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", default="builtin:nli")
@@ -49,12 +62,17 @@ def main() -> None:
     parser.add_argument("--examples", type=int, default=200)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--padded", action="store_true", help="also against padding to 128")
+    parser.add_argument(
+        "--random", metavar="LAYERSxHEADSxWIDTH", help="a BERT of this shape with random weights"
+    )
     arguments = parser.parse_args()
 
     model = load_model(arguments.model)
+    if arguments.random:
+        model = random_bert(model, arguments.random)
     examples = model.encode(load_data(arguments.data)).head(arguments.examples)
     masks = [HeadMask.without(model.sites, [head]) for head in model.sites.heads]
-    evaluate(model, examples.head(8), masks[:2])  # warm-up
+    evaluate(model, examples.head(32), masks)  # warm-up
     ratios, padded = [], []
     for _ in range(arguments.repeats):
         started = time.perf_counter()
