@@ -5,8 +5,9 @@ from __future__ import annotations
 import subprocess
 import sys
 
-import headtool
 import pytest
+
+import headtool
 
 
 def test_every_public_name_resolves() -> None:
