@@ -24,7 +24,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> HeadtoolError:
-    """Build the error for a name that does not exist: the name, the nearest one, and all of them."""
+    """Build the error for a name that does not exist, with the nearest one and all of them."""
     names = sorted(known)
     listing = ", ".join(names) if names else "none"
     return HeadtoolError(f"unknown {what} '{name}'{nearest(name, names)} (known: {listing})")

@@ -27,6 +27,7 @@ from headtool.builtin.nli_facts import (
     Label,
     Quantity,
     Report,
+    Status,
     Term,
     relation,
 )
@@ -269,13 +270,12 @@ def _coordinated(rng: random.Random, scene: Words, claim: Clause, size: int) -> 
 def _reported(rng: random.Random, scene: Words, claim: Clause, size: int) -> _Premise:
     reports = []
     for _ in range(size):
-        attitude, status = rng.choice(
-            (
-                (rng.choice(scene.factive), "true"),
-                (rng.choice(scene.non_factive), "open"),
-                (rng.choice(scene.counterfactual), "false"),
-            )
+        attitudes: tuple[tuple[str, Status], ...] = (
+            (rng.choice(scene.factive), "true"),
+            (rng.choice(scene.non_factive), "open"),
+            (rng.choice(scene.counterfactual), "false"),
         )
+        attitude, status = rng.choice(attitudes)
         holder = rng.choice(scene.people)
         reports.append(Report(holder, attitude, status, _near(rng, scene, claim)))
     return _stated(reports)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 Label = Literal["entailment", "neutral", "contradiction"]
+Status = Literal["true", "open", "false"]
 ENTAILMENT: Label = "entailment"
 NEUTRAL: Label = "neutral"
 CONTRADICTION: Label = "contradiction"
@@ -100,7 +101,7 @@ class Report:
 
     holder: str
     attitude: str
-    status: Literal["true", "open", "false"]
+    status: Status
     clause: Clause
 
     @property
