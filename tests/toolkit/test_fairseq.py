@@ -15,7 +15,7 @@ from torch.overrides import TorchFunctionMode
 from headtool.data import TextData, load_data
 from headtool.differentiation import differentiate
 from headtool.errors import HeadtoolError
-from headtool.evaluation import evaluate
+from headtool.evaluation import evaluate, mask_gates
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import Batch
 from headtool.models.fairseq import FairseqModel, load_fairseq
@@ -399,3 +399,20 @@ def fairseq_loss(folder: Path) -> tuple[float, int]:
                 loss, count, _ = criterion(module, sample)
                 total, tokens = total + loss.item(), tokens + count
     return total, tokens
+
+
+@pytest.mark.parametrize("budget", [12, 60, 400])
+def test_masked_runs_equal_a_plain_loop(double: FairseqModel, budget: int) -> None:
+    examples = double.encode(PAIRS, batch_tokens=budget)
+    heads = double.sites.heads
+    sets = [*((head,) for head in heads), heads, heads[::3], (heads[0], heads[-1])]
+    masks = [HeadMask.without(double.sites, closed) for closed in sets]
+    outcomes = evaluate(double, examples, masks)
+    for index in examples.batches():
+        batch = double.collate(examples, index)
+        for row, mask in enumerate(masks):
+            with torch.no_grad(), double.intercept(Gating(mask_gates(mask, double)), batch):
+                expected = double.forward(batch).losses.numpy()
+            np.testing.assert_allclose(
+                outcomes.masked["loss"][row, index], expected, rtol=0, atol=1e-10
+            )
