@@ -215,7 +215,8 @@ def ablate(
             _decide(adapter, examples, ablated, source, output, output_dir, progress)
         return
     masks = [item.mask for item in ablated]
-    with _kept_units(output_dir, source, masks) as store, progress_bar(quiet=quiet) as progress:
+    kept = _kept_units(output_dir, source, masks, force=force)
+    with kept as store, progress_bar(quiet=quiet) as progress:
         outcomes = evaluate(
             adapter,
             examples,
@@ -286,16 +287,22 @@ def _decide(
 
 @contextlib.contextmanager
 def _kept_units(
-    folder: Path | None, source: Mapping[str, Any], masks: Sequence[HeadMask]
+    folder: Path | None, source: Mapping[str, Any], masks: Sequence[HeadMask], *, force: bool
 ) -> Iterator[UnitStore | None]:
     """Keep finished units beside the run to be written, so that it can be continued."""
     if folder is None:
         yield None
         return
+    from headtool.runs import check_output
     from headtool.units import UnitStore, digest
 
     description = {**source, "masks": digest([mask.to_json() for mask in masks])}
     with UnitStore(folder.with_name(f"{folder.name}.unfinished"), description) as store:
+        try:
+            check_output(folder, force=force)  # another process may have finished meanwhile
+        except HeadtoolError:
+            store.remove_if_empty()
+            raise
         yield store
 
 

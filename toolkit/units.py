@@ -141,6 +141,11 @@ class UnitStore:
         except OSError as error:
             raise HeadtoolError(f"cannot write {self.folder}: {error.strerror}") from error
 
+    def remove_if_empty(self) -> None:
+        """Delete the folder if no unit was ever finished in it."""
+        if not any(self.folder.glob("unit-*.npz")):
+            self.remove()
+
     def remove(self) -> None:
         """Delete the folder, when the run is written."""
         shutil.rmtree(self.folder)

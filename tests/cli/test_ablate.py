@@ -229,3 +229,21 @@ def test_bad_sequential_input(headtool, bert, reviews, arguments, words) -> None
     assert done.code == 2
     assert len(done.err.splitlines()) == 1
     assert all(word in done.err for word in words), done.err
+
+
+def test_a_run_that_another_process_finished_is_not_computed_again(
+    headtool, bert, reviews, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from headtool.units import UnitStore
+
+    original = UnitStore.__enter__
+
+    def enter_late(self):
+        (tmp_path / "run").mkdir()
+        return original(self)
+
+    monkeypatch.setattr(UnitStore, "__enter__", enter_late)
+    done = headtool("ablate", "--model", bert, "--data", reviews, "--out", tmp_path / "run")
+    assert done.code == 2
+    assert "run exists already" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
