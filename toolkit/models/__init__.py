@@ -62,7 +62,7 @@ def load_model(
             raise unknown("model", spec, [f"builtin:{name}" for name in _BUILTIN])
         if rest == "nli":
             from headtool.builtin.nli import model_folder
-            from headtool.models.huggingface import load_huggingface
+            from headtool.models.huggingface_loading import load_huggingface
 
             return load_huggingface(str(model_folder()), device=place, dtype=number, spec=spec)
         from headtool.builtin.mt import model_folder as mt_folder
@@ -87,7 +87,7 @@ def load_model(
         )
     if spec.endswith(".pt"):
         raise HeadtoolError(f"{spec} looks like a fairseq checkpoint; write fairseq:{spec}")
-    from headtool.models.huggingface import load_huggingface
+    from headtool.models.huggingface_loading import load_huggingface
 
     return load_huggingface(spec, device=place, dtype=number)
 
