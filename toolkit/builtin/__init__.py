@@ -1,0 +1,1 @@
+"""The built-in models, their data, and the scripts that train them."""
