@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -88,8 +89,7 @@ def test_interrupt_from_the_keyboard(bert, tmp_path) -> None:
     try:
         writer = open_for_writing(tmp_path / "data.tsv", process)
         time.sleep(0.5)  # from opening to reading: a signal in between would wait for data
-        process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = interrupt(process)
     finally:
         process.kill()
     os.close(writer)
@@ -98,6 +98,15 @@ def test_interrupt_from_the_keyboard(bert, tmp_path) -> None:
     assert err.startswith("interrupted; to start again: headtool score --model ")
     assert err.count("\n") == 1
     assert [path.name for path in tmp_path.iterdir()] == ["data.tsv"]
+
+
+def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Press Ctrl-C until the process ends: one that comes just before a read is not noticed."""
+    for _ in range(30):
+        process.send_signal(signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.communicate(timeout=4)
+    raise AssertionError("the process does not end")
 
 
 def open_for_writing(fifo: Path, reader: subprocess.Popen[str]) -> int:
