@@ -68,6 +68,9 @@ clean: ## remove .venv and everything that was built
 
 # --- use and checks -----------------------------------------------------------------------------
 
+# These models are tiny: with more threads torch mostly waits, for minutes on a busy machine.
+demo test: export OMP_NUM_THREADS ?= 1
+
 demo: $(INSTALLED) ## score the heads of the built-in model with four methods
 	$(BIN)/headtool score --method gradient,ablation,gates,confidence --out demo --force
 	@echo 'The tables above are in demo/, with a manifest.json that says what made them.'
