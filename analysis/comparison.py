@@ -1,0 +1,216 @@
+"""The result of a comparison: one frame per question, and where they lie in a run.
+
+``headtool compare`` writes these tables into its run directory, one Parquet file each, and whoever
+reports on a comparison reads nothing else. Every table is there with all its columns, without rows
+where it does not apply (agreement with one method, say).
+
+Heads are named by ``kind``, ``layer`` and ``head`` everywhere, a ``budget`` is a number of heads
+removed and ``share`` the same as a share of all heads that were up for removal. ``metric`` is
+always the comparison's (``settings["metric"]``) where no column says otherwise, in its own unit.
+A ``delta`` is masked minus whole; ``area``, ``optimism`` and what else compares two deltas is signed
+so that positive means better for what the column names, whatever the metric's direction. NaN is
+"not computed" or "undefined", and reasons are among ``settings["notes"]``.
+
+==============  ===================================================================================
+table           a row is
+==============  ===================================================================================
+splits          an example of a data set and what it was used for
+sites           an attention site of the model, as `headtool.heads.AttentionSite` holds it
+scores          a method's score of a head
+ablation        the effect of closing one head, on one data set, by one metric
+tests           the same tested, as ``headtool test`` prints it
+agreement       a pair of methods: how alike they rank the heads
+concordance     all methods together
+overlap         a pair of methods at a budget: how alike the heads are that they keep
+kept            a method, a budget and a head: whether it stays
+consensus       a budget and a head: how many methods keep it
+curves          a method (or baseline) at a budget: what is left of the metric
+curve_tests     a pair of curves, compared by the area between them
+optimism        a method at a budget: selecting and evaluating on the same examples flatters by this
+additivity      a method at a budget: what its removed heads cost together, and one at a time
+correlations    a pair of data sets: are the same heads important on both
+failures        a method that failed, and why
+==============  ===================================================================================
+
+Columns
+-------
+splits
+    ``data`` (the data set's SPEC), ``example`` (its row there, from 0), ``split``: ``selection``
+    (heads are scored on it) or ``evaluation`` (all else happens there). The n-th evaluation row of
+    a data set is example n of its outcomes.
+scores
+    ``data`` (what the heads were scored on), ``method kind layer head score stderr rank``; rank 1
+    is the most important head.
+ablation
+    ``data kind layer head delta stderr metric``: for every data set, on its evaluation examples,
+    by the metric of the comparison and by the loss.
+tests
+    ``data``, then `headtool.analysis.assessment.TEST_COLUMNS`; by the metric of the comparison.
+agreement
+    ``method_x method_y heads``; for ``tau_b`` and ``spearman`` the coefficient with its interval
+    over heads ``_low _high`` and two-sided permutation p-values ``_p`` (any order of the heads) and
+    ``_p_within_layers`` (heads exchanged within their layers only); ``rbo`` (rank-biased overlap,
+    extrapolated), ``rbo_expected`` under free permutation, ``rbo_p``, ``rbo_p_within_layers``.
+concordance
+    ``methods heads w w_p w_p_within_layers``: Kendall's W with ties; one row, or none.
+overlap
+    ``budget share method_x method_y kept`` (heads that each keeps) ``shared`` (heads that both
+    keep) ``jaccard expected p_hypergeometric expected_within_layers p_within_layers``. One-sided
+    p-values of sharing at least so many heads if the kept heads were drawn from all heads, or from
+    the heads of each layer as many as each method keeps there; ``expected`` is the mean Jaccard
+    index in the same two cases. Where nothing could differ, p is 1.
+kept
+    ``method budget share kind layer head kept``.
+consensus
+    ``budget share kind layer head methods_keeping methods status``; the status is
+    ``consensus-kept`` (all methods keep it), ``consensus-removed`` (none does) or ``disputed``.
+curves
+    ``kind`` (which heads were up for removal: ``all`` or one attention kind), ``method``, ``draw``,
+    ``budget share metric value delta low high``. Methods also are ``random`` (any heads) and
+    ``random-matched:METHOD`` (in every layer as many heads as METHOD removes there): these have a
+    row per ``draw`` from 0, and their mean at ``draw`` -1. Rows of methods have ``draw`` -1.
+    ``low`` and ``high`` bound the *delta*, by a paired bootstrap over examples (for the mean of
+    draws: over examples and draws), budget by budget; NaN for single draws.
+curve_tests
+    ``kind method_x method_y area low high p p_adjusted draws_beaten draws``: pairs of methods, and
+    each method against ``random`` and its ``random-matched:METHOD``. ``area`` is the mean distance
+    between the two curves over the shares removed, positive where method_x keeps more of the
+    metric; p is two-sided, from the same bootstrap as the interval; ``p_adjusted`` is Holm's over
+    the rows of a kind. ``draws_beaten`` counts the random draws with a smaller area than method_x
+    (NaN for pairs of methods).
+optimism
+    ``method budget share selection evaluation optimism low high``: the deltas of the method's mask
+    on the examples that selected it and on others; optimism is positive where selection looks
+    better.
+additivity
+    ``method budget share joint sum_of_singles gap low high``: the delta of the method's mask, the
+    sum of the deltas of its heads one at a time, and joint minus sum with its bootstrap interval.
+    These are deltas: for metrics where higher is better, a negative gap means that the heads
+    together cost more than their sum.
+correlations
+    `headtool.analysis.correlation.CORRELATION_COLUMNS`; empty with one data set.
+failures
+    ``stage method error``.
+
+Beside them the run holds per-example outcomes: ``outcomes`` (single heads on the first data set, so
+that ``headtool test RUN`` works), ``outcomes.2`` ... (further data sets), ``curve_outcomes``
+(every mask of the curves on the first data set), and each method's own tables as ``METHOD.TABLE``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtool.errors import HeadtoolError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headtool.runs import Run
+
+__all__ = ["TABLES", "Comparison", "read_comparison"]
+
+TABLES = (
+    "splits",
+    "sites",
+    "scores",
+    "ablation",
+    "tests",
+    "agreement",
+    "concordance",
+    "overlap",
+    "kept",
+    "consensus",
+    "curves",
+    "curve_tests",
+    "optimism",
+    "additivity",
+    "correlations",
+    "failures",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """What several methods say about the heads of one model, and how far it holds.
+
+    The frames are described at the top of this module.
+
+    Attributes
+    ----------
+    splits, sites, scores, ablation, tests, agreement, concordance, overlap, kept, consensus
+        See the module.
+    curves, curve_tests, optimism, additivity, correlations, failures
+        See the module.
+    settings
+        What was asked for and found, as JSON: ``metric``, ``higher_is_better``, ``methods`` (names
+        in the order given, without those that failed), ``data`` (SPECs, the first is the one of
+        the curves), ``select_data`` (None where the first data set was split), ``whole`` (SPEC to
+        metric to the whole model's value on the evaluation examples), ``budgets``, ``heads`` (how
+        many were up for removal), ``steps``, ``iterative``, ``keep_one_per_layer``, ``per_kind``,
+        ``draws``, ``seed``, ``resamples``, ``alpha``, ``margin``, ``tests`` (SPEC to which test,
+        interval and correction was used), ``notes`` (lines for the reader), ``model``
+        (provenance), ``sources`` (the data sets' provenance by SPEC), ``provenance`` (by method),
+        ``versions``.
+    command
+        The command that makes it again; empty where there was none.
+    created
+        When the run was written, ISO 8601 in UTC; empty where it was not.
+    folder
+        The run directory; None where nothing was written.
+    """
+
+    splits: pd.DataFrame
+    sites: pd.DataFrame
+    scores: pd.DataFrame
+    ablation: pd.DataFrame
+    tests: pd.DataFrame
+    agreement: pd.DataFrame
+    concordance: pd.DataFrame
+    overlap: pd.DataFrame
+    kept: pd.DataFrame
+    consensus: pd.DataFrame
+    curves: pd.DataFrame
+    curve_tests: pd.DataFrame
+    optimism: pd.DataFrame
+    additivity: pd.DataFrame
+    correlations: pd.DataFrame
+    failures: pd.DataFrame
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    command: str = ""
+    created: str = ""
+    folder: Path | None = None
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """The frames by name."""
+        return {name: getattr(self, name) for name in TABLES}
+
+
+def read_comparison(source: Path | Run) -> Comparison:
+    """Read a comparison from its run directory.
+
+    Raises
+    ------
+    HeadtoolError
+        If there is no run, it is damaged or of another version, or it holds no comparison.
+    """
+    from headtool.runs import read_run
+
+    run = read_run(source) if isinstance(source, Path) else source
+    settings = run.manifest.get("provenance", {}).get("compare")
+    missing = [name for name in TABLES if name not in run.manifest["tables"]]
+    if not isinstance(settings, dict) or missing:
+        raise HeadtoolError(
+            f"{run.folder} holds no comparison; make one with headtool compare --out DIR"
+        )
+    return Comparison(
+        **{name: run.table(name) for name in TABLES},
+        settings=settings,
+        command=str(run.manifest.get("command", "")),
+        created=str(run.manifest.get("created", "")),
+        folder=run.folder,
+    )
