@@ -6,7 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from headtool.heads import HeadMask
+from headtool.results import Outcomes
+from headtool.translation_metrics import TranslationMetric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +35,30 @@ class Hypotheses:
     masks: tuple[HeadMask, ...]
     whole: tuple[str, ...]
     masked: tuple[tuple[str, ...], ...]
+
+    def outcomes(self, references: Sequence[str], metric: TranslationMetric) -> Outcomes:
+        """Compare every translation with its reference.
+
+        Parameters
+        ----------
+        references
+            One text per example.
+        metric
+            What the outcomes are to hold the statistics of.
+        """
+        seen: dict[tuple[int, str], int] = {}  # most masks change few sentences
+        rows = np.array(
+            [
+                [seen.setdefault((example, text), len(seen)) for example, text in enumerate(texts)]
+                for texts in (self.whole, *self.masked)
+            ]
+        )
+        statistics = metric.compare(
+            [text for _, text in seen], [references[example] for example, _ in seen]
+        )[rows]
+        columns = {name: statistics[..., i] for i, name in enumerate(metric.statistics)}
+        whole = {name: values[0] for name, values in columns.items()}
+        return Outcomes(self.masks, whole, {name: values[1:] for name, values in columns.items()})
 
     def to_frame(self) -> pd.DataFrame:
         """Tidy frame of ``mask``, ``example`` and ``text``.

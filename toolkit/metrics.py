@@ -1,4 +1,7 @@
-"""The metrics: losses, accuracies, F1, Matthews correlation, Pearson and Spearman correlation."""
+"""The metrics: losses, accuracies, F1, Matthews correlation, Pearson and Spearman correlation.
+
+Those of translations are in `headtool.translation_metrics`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 
 from headtool.errors import HeadtoolError, nearest
 from headtool.metric_base import TASKS, TOKEN_TASKS, Array, Columns, Metric, column, ratio
+from headtool.translation_metrics import BLEU, CHRF, TER
 
 __all__ = ["TASKS", "Metric", "default_metric", "get_metric", "metrics_for"]
 
@@ -282,6 +286,9 @@ _METRICS: tuple[type[Metric], ...] = (
     Loss,
     RegressionLoss,
     Perplexity,
+    BLEU,
+    CHRF,
+    TER,
 )
 _DEFAULTS = {"classification": "accuracy", "regression": "pearson"}
 
@@ -292,7 +299,7 @@ def metrics_for(task: str) -> tuple[str, ...]:
     Examples
     --------
     >>> metrics_for("seq2seq")
-    ('accuracy', 'loss', 'perplexity')
+    ('accuracy', 'loss', 'perplexity', 'bleu', 'chrf', 'ter')
     """
     _check_task(task)
     return tuple(metric.name for metric in _METRICS if task in metric.tasks)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from headtool.errors import HeadtoolError
 from headtool.metrics import TASKS, default_metric, get_metric, metrics_for
+from headtool.translation_metrics import BLEU, CHRF, TER
 
 ALL = [(task, name) for task in TASKS for name in metrics_for(task)]
 
@@ -44,7 +45,20 @@ def random_columns(task, n, seed):
         gold = rng.normal(2.5, 1.2, n)
         return regression_columns(gold + rng.normal(size=n), gold)
     tokens = rng.integers(1, 20, n)
-    return token_columns(rng.exponential(size=n) * tokens, tokens, rng.integers(0, tokens + 1))
+    columns = token_columns(rng.exponential(size=n) * tokens, tokens, rng.integers(0, tokens + 1))
+    return {**columns, **translation_columns(rng, n)} if task == "seq2seq" else columns
+
+
+def translation_columns(rng, n):
+    """Statistics of random sentences that share most of their words with the references."""
+    sentences = [rng.choice([*"abcdefgh"], rng.integers(4, 12)) for _ in range(n)]
+    changed = [np.where(rng.random(len(s)) < 0.3, "x", s) for s in sentences]
+    references, hypotheses = ([" ".join(s) for s in side] for side in (sentences, changed))
+    columns = {}
+    for metric in (BLEU(), CHRF(), TER()):
+        rows = metric.compare(hypotheses, references)
+        columns |= dict(zip(metric.statistics, rows.T, strict=True))
+    return columns
 
 
 def take(columns, rows):
@@ -155,7 +169,7 @@ def test_pearson_equals_scipy_far_from_zero_and_with_ties(offset):
 def test_token_metrics_weigh_by_tokens():
     columns = token_columns([2.0, 30.0], [1, 9], [1, 3])
     values = {
-        name: metric_for("causal-lm", name).compute(columns) for name in metrics_for("seq2seq")
+        name: metric_for("causal-lm", name).compute(columns) for name in metrics_for("causal-lm")
     }
     assert values == pytest.approx(
         {"loss": 3.2, "perplexity": math.exp(3.2), "accuracy": 0.4}, rel=1e-12
@@ -329,7 +343,7 @@ def test_metrics_of_each_task():
         "regression": ("pearson", {"pearson", "spearman", "mse", "loss"}),
         "causal-lm": ("loss", {"loss", "perplexity", "accuracy"}),
         "masked-lm": ("loss", {"loss", "perplexity", "accuracy"}),
-        "seq2seq": ("loss", {"loss", "perplexity", "accuracy"}),
+        "seq2seq": ("loss", {"loss", "perplexity", "accuracy", "bleu", "chrf", "ter"}),
     }
 
 
@@ -339,7 +353,7 @@ def test_every_metric_says_what_it_is(task, name):
     assert metric.name == name
     assert task in metric.tasks
     assert metric.unit
-    assert metric.higher_is_better == (name not in ("loss", "perplexity", "mse"))
+    assert metric.higher_is_better == (name not in ("loss", "perplexity", "mse", "ter"))
 
 
 def test_an_unknown_metric_suggests_the_nearest():
