@@ -7,9 +7,9 @@ where it does not apply (agreement with one method, say).
 Heads are named by ``kind``, ``layer`` and ``head`` everywhere, a ``budget`` is a number of heads
 removed and ``share`` the same as a share of all heads that were up for removal. ``metric`` is
 always the comparison's (``settings["metric"]``) where no column says otherwise, in its own unit.
-A ``delta`` is masked minus whole; ``area``, ``optimism`` and what else compares two deltas is signed
-so that positive means better for what the column names, whatever the metric's direction. NaN is
-"not computed" or "undefined", and reasons are among ``settings["notes"]``.
+A ``delta`` is masked minus whole; ``area`` and ``optimism`` are signed so that positive means
+better for what they name, whatever the metric's direction. NaN is "not computed" or "undefined";
+reasons are among ``settings["notes"]``.
 
 ==============  ===================================================================================
 table           a row is
@@ -146,8 +146,9 @@ class Comparison:
     curves, curve_tests, optimism, additivity, correlations, failures
         See the module.
     settings
-        What was asked for and found, as JSON: ``metric``, ``higher_is_better``, ``methods`` (names
-        in the order given, without those that failed), ``data`` (SPECs, the first is the one of
+        What was asked for and found, as JSON: ``command`` (``compare``, or ``curve``, whose other
+        tables have no rows), ``metric``, ``higher_is_better``, ``methods`` (names in the order
+        given, without those that failed), ``data`` (SPECs, the first is the one of
         the curves), ``select_data`` (None where the first data set was split), ``whole`` (SPEC to
         metric to the whole model's value on the evaluation examples), ``budgets``, ``heads`` (how
         many were up for removal), ``steps``, ``iterative``, ``keep_one_per_layer``, ``per_kind``,

@@ -1,0 +1,197 @@
+"""From scores to head masks: which heads are closed at each point of a pruning curve.
+
+Heads leave in ascending order of their scores, one order over all sites. Beside a method's masks
+stand random ones: any heads, and heads at random within layers, as many in each layer as the method
+closes there. The second are the fairer rivals: a method that does not beat them has found which
+layers matter, not which heads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headtool.errors import HeadtoolError
+from headtool.heads import HeadMask, Sites
+
+__all__ = [
+    "CurveMasks",
+    "budgets_of",
+    "closed_in_order",
+    "layers_of",
+    "matched_closed",
+    "random_closed",
+    "spare_last",
+]
+
+Closed = NDArray[np.bool_]
+
+
+def budgets_of(steps: str, heads: int, *, most: int | None = None) -> tuple[int, ...]:
+    """Read how many heads are closed at the points of a curve, 0 included.
+
+    Parameters
+    ----------
+    steps
+        One value is the width of a step, ``10%`` of the heads or ``4`` heads; several, such as
+        ``20%,50%``, are the points themselves.
+    heads
+        How many heads there are.
+    most
+        How many of them can be closed; all by default.
+
+    Raises
+    ------
+    HeadtoolError
+        For what is no share or number of heads, or out of range.
+
+    Examples
+    --------
+    >>> budgets_of("25%", 10), budgets_of("4", 10), budgets_of("10%,50%", 10)
+    ((0, 2, 5, 8, 10), (0, 4, 8, 10), (0, 1, 5))
+    """
+    limit = heads if most is None else most
+    words = [word.strip() for word in steps.split(",")]
+    values = [_heads(word, heads, steps) for word in words]
+    if len(values) > 1:
+        points = [round(value) for value in values]
+        for word, point in zip(words, points, strict=True):
+            if point > limit:
+                raise HeadtoolError(
+                    f"--steps {steps}: {word} is {point} heads, and at most {limit} of {heads} can "
+                    "be removed; give smaller budgets"
+                )
+        if points != sorted(set(points)) or points[0] == 0:
+            raise HeadtoolError(
+                f"--steps {steps}: budgets must rise by at least a head of {heads}; they are "
+                f"{', '.join(map(str, points))} heads"
+            )
+        return (0, *points)
+    count = int(np.ceil(heads / values[0] - 1e-9))
+    points = [min(limit, round(step * values[0])) for step in range(count)]
+    return tuple(sorted({*points, limit}))
+
+
+def _heads(word: str, heads: int, steps: str) -> float:
+    """A share or a number of heads as a number of heads, not rounded."""
+    number, percent = (word[:-1], True) if word.endswith("%") else (word, False)
+    try:
+        value = float(number) if percent else int(number)
+    except ValueError:
+        raise HeadtoolError(
+            f"--steps takes shares such as 10% or numbers of heads such as 4, got '{steps}'"
+        ) from None
+    most = 100 if percent else heads
+    if not 0 < value <= most:
+        shown = "100%" if percent else f"the model's {heads} heads"
+        raise HeadtoolError(f"--steps {steps}: {word} must be above 0 and at most {shown}")
+    return value * heads / 100 if percent else value
+
+
+@dataclass(frozen=True, eq=False)
+class CurveMasks:
+    """What is closed at each point of the curves over the same heads.
+
+    Attributes
+    ----------
+    kind
+        Which heads are up for removal: ``all``, or an attention kind.
+    sites
+        The sites that they are of; n heads.
+    budgets
+        How many heads are closed at each of the B points.
+    closed
+        By method, which heads are closed, [B, n].
+    random
+        The same for random masks, [draws, B, n].
+    matched
+        By method, for random masks with the method's number of closed heads in every layer.
+    """
+
+    kind: str
+    sites: Sites
+    budgets: tuple[int, ...]
+    closed: dict[str, Closed]
+    random: Closed
+    matched: dict[str, Closed]
+
+    @classmethod
+    def draw(
+        cls,
+        kind: str,
+        sites: Sites,
+        budgets: tuple[int, ...],
+        closed: dict[str, Closed],
+        *,
+        draws: int,
+        keep_one: bool,
+        seed: int,
+    ) -> CurveMasks:
+        """Add the random masks to those of the methods.
+
+        Each draw gives every head a random key, from which come its order among all heads and its
+        order within its layer. Methods share the draws, so that they meet the same rivals.
+        """
+        layers = layers_of(sites)
+        keys = np.random.default_rng([seed, 7]).random((draws, sites.n_heads))
+        free = [random_closed(row, budgets, layers, keep_one=keep_one) for row in keys]
+        matched = {
+            name: np.array([matched_closed(rows, key, layers) for key in keys]).reshape(
+                draws, len(budgets), sites.n_heads
+            )
+            for name, rows in closed.items()
+        }
+        empty = (draws, len(budgets), sites.n_heads)
+        return cls(kind, sites, budgets, closed, np.array(free).reshape(empty), matched)
+
+    def mask(self, closed: Closed, model: Sites) -> HeadMask:
+        """Make a mask over all of the model's heads of one row [n]."""
+        return HeadMask.without(
+            model, [head for head, shut in zip(self.sites.heads, closed, strict=True) if shut]
+        )
+
+
+def layers_of(sites: Sites) -> NDArray[np.int64]:
+    """Return a number per head that is the same for the heads of one site, shape [n]."""
+    return np.repeat(np.arange(len(sites)), [site.n_heads for site in sites])
+
+
+def spare_last(order: NDArray[np.int64], layers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Leave out of a removal order the head of every layer that would be its last."""
+    last = {int(layers[head]): int(head) for head in order}
+    return np.array([head for head in order if last[int(layers[head])] != head], dtype=np.int64)
+
+
+def closed_in_order(order: NDArray[np.int64], budgets: tuple[int, ...], heads: int) -> Closed:
+    """Close the first heads of an order, as many as each budget says; [B, n]."""
+    closed = np.zeros((len(budgets), heads), dtype=np.bool_)
+    for row, budget in zip(closed, budgets, strict=True):
+        row[order[:budget]] = True
+    return closed
+
+
+def random_closed(
+    keys: NDArray[np.float64],
+    budgets: tuple[int, ...],
+    layers: NDArray[np.int64],
+    *,
+    keep_one: bool,
+) -> Closed:
+    """Close heads in the order of random keys [n]; [B, n]."""
+    order = np.argsort(keys)
+    if keep_one:
+        order = spare_last(order, layers)
+    return closed_in_order(order, budgets, len(keys))
+
+
+def matched_closed(closed: Closed, keys: NDArray[np.float64], layers: NDArray[np.int64]) -> Closed:
+    """Close as many heads in every layer as `closed` [B, n] does, in the order of random keys."""
+    result = np.zeros_like(closed)
+    for layer in np.unique(layers):
+        members = np.flatnonzero(layers == layer)
+        members = members[np.argsort(keys[members])]
+        for row, count in zip(result, closed[:, members].sum(axis=1), strict=True):
+            row[members[:count]] = True
+    return result
