@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import shlex
 import sys
@@ -74,6 +75,12 @@ app.command("score", epilog=score.EXAMPLES)(score.score)
 app.command("ablate", epilog=ablate.EXAMPLES)(ablate.ablate)
 app.command("correlate", epilog=correlate.EXAMPLES)(correlate.correlate)
 app.command("test", epilog=significance.EXAMPLES)(significance.significance)
+
+
+# A docstring's line breaks would stay in the help text, at any width of the terminal.
+for _command in app.registered_commands:
+    _paragraphs = inspect.cleandoc(_command.callback.__doc__ or "").split("\n\n")
+    _command.help = "\n\n".join(" ".join(lines.split()) for lines in _paragraphs)
 
 
 def run() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -112,6 +112,17 @@ def plan(examples: Examples, n_masks: int) -> list[Unit]:
     return [Unit(number, index, masks) for number, (index, masks) in enumerate(pairs)]
 
 
+@dataclass(frozen=True)
+class _Base:
+    """What the whole model does on one batch; all masks start from it."""
+
+    index: NDArray[np.int64]
+    batch: Batch
+    filling: Mapping[AttentionSite, Tensor] | None
+    columns: Mapping[str, Tensor]
+    recording: Recording | None  # None: no shortcut works on this model
+
+
 class _Runner:
     """Runs all masks on one batch after the other."""
 
@@ -132,6 +143,7 @@ class _Runner:
         # A donor's output has a row for every position, which one position alone cannot use.
         self.first_position = not isinstance(replacement, Resample)
         self.replay = self._working_replay() if masks and Replay.suits(model) else None
+        self.base: _Base | None = None  # of the batch that was run last; units come batch by batch
 
     def run(self, unit: Unit) -> UnitResult:
         """Run the whole model and the unit's masks on its examples."""
@@ -146,14 +158,25 @@ class _Runner:
 
     def _columns(self, unit: Unit) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
         """Yield the columns of the whole model (row 0) and of each mask (its place, from 1)."""
-        batch = self.model.collate(self.examples, unit.examples)
+        if self.base is None or self.base.index is not unit.examples:
+            self.base = None  # one batch's recording at a time
+            self.base = self._run_whole(unit.examples)
+        base = self.base
+        yield 0, base.columns
+        if base.recording is None:
+            for row, mask in enumerate(unit.masks, start=1):
+                with self.model.intercept(Gating(self.gates[mask], base.filling), base.batch):
+                    yield row, self._forward(base.batch).columns
+            return
+        for mask, columns in self._masked(unit.masks, base, base.recording):
+            yield 1 + mask - unit.masks.start, columns
+
+    def _run_whole(self, index: NDArray[np.int64]) -> _Base:
+        """Run the whole model on a batch, recording what masks will not change."""
+        batch = self.model.collate(self.examples, index)
         filling = self.fill(batch)
         if self.replay is None:
-            yield 0, self._forward(batch).columns
-            for row, mask in enumerate(unit.masks, start=1):
-                with self.model.intercept(Gating(self.gates[mask], filling), batch):
-                    yield row, self._forward(batch).columns
-            return
+            return _Base(index, batch, filling, self._forward(batch).columns, None)
         with self.replay.record(len(batch)) as recording:
             result = self._forward(batch)
         if self.replay.reads_first and self.first_position:
@@ -161,19 +184,13 @@ class _Runner:
             # way as the masks, so that a head without effect has an effect of exactly zero.
             last = self._all_open(recording.last_site)
             result = self._resumed(self.replay, batch, recording, last, 1)
-        yield 0, result.columns
-        for mask, columns in self._masked(unit.masks, batch, recording, filling, result.columns):
-            yield 1 + mask - unit.masks.start, columns
+        return _Base(index, batch, filling, result.columns, recording)
 
     def _masked(
-        self,
-        masks: range,
-        batch: Batch,
-        recording: Recording,
-        filling: Mapping[AttentionSite, Tensor] | None,
-        whole: Mapping[str, Tensor],
+        self, masks: range, base: _Base, recording: Recording
     ) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
         """Run the masks in groups that start at the same site and fit into one batch."""
+        batch, filling, whole = base.batch, base.filling, base.columns
         groups: dict[AttentionSite, list[int]] = {}
         for row in masks:
             gates = self.gates[row]
