@@ -38,6 +38,13 @@ from headtool.cli.options import (
     Verbose,
     split_names,
 )
+from headtool.cli.searching import (
+    Beam,
+    Greedy,
+    LengthPenalty,
+    asked_search,
+    resolved_search,
+)
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
@@ -45,9 +52,9 @@ if TYPE_CHECKING:
 
     from headtool.ablation import Ablated
     from headtool.heads import HeadMask, Sites
+    from headtool.measurement import Measured
     from headtool.models.base import Examples, ModelAdapter
     from headtool.progress import Progress
-    from headtool.results import Outcomes
     from headtool.units import UnitStore
 
 __all__ = ["ablate"]
@@ -56,7 +63,8 @@ EXAMPLES = (
     "Examples:\n\n"
     "headtool ablate --out runs/dev\n\n"
     "headtool ablate --model path/to/model --data dev.tsv --heads enc-self.0.3,enc-self.5.1\n\n"
-    "headtool ablate --all-but-one --metric loss"
+    "headtool ablate --all-but-one --metric loss\n\n"
+    "headtool ablate --model builtin:mt --metric bleu --greedy --out runs/bleu"
 )
 
 Heads = Annotated[
@@ -117,6 +125,9 @@ def ablate(
     margin: Margin = None,
     fill: Fill = "zero",
     metric: Metric = None,
+    beam: Beam = None,
+    greedy: Greedy = False,
+    length_penalty: LengthPenalty = None,
     columns: Columns = None,
     limit: Limit = None,
     batch_tokens: BatchTokens = 4096,
@@ -145,13 +156,14 @@ def ablate(
         single_masks,
         whole_values,
     )
-    from headtool.evaluation import evaluate
     from headtool.heads import Head, parse_kinds
+    from headtool.measurement import described, measure
     from headtool.metrics import default_metric, get_metric
     from headtool.models import load_model
     from headtool.provenance import provenance
     from headtool.replacement import replacement
     from headtool.runs import check_output
+    from headtool.translation_metrics import TRANSLATION_METRICS
 
     if heads is not None and all_but_one:
         raise HeadtoolError("--heads and --all-but-one exclude each other; leave one out")
@@ -166,6 +178,7 @@ def ablate(
             "--sequential decides single heads by accuracy, closed to zero; leave --all-but-one, "
             "--replacement and --metric out"
         )
+    asked = asked_search(metric, beam=beam, greedy=greedy, length_penalty=length_penalty)
     chosen = [Head.parse(name) for name in split_names(heads, "head")] if heads else None
     filling = replacement(fill, seed=seed)
     kinds = parse_kinds(kind) if kind is not None else None
@@ -195,9 +208,11 @@ def ablate(
             f"{adapter.task} model, whose loss has none"
         )
     name = metric or default_metric(adapter.task)
-    names = dict.fromkeys([name, "loss"])
+    # The loss comes with every other metric; decoding has none.
+    names = [name] if name in TRANSLATION_METRICS else list(dict.fromkeys([name, "loss"]))
     n_labels = len(adapter.labels) or None
     metrics = [get_metric(name, task=adapter.task, n_labels=n_labels) for name in names]
+    search = resolved_search(adapter, metrics[0], asked)
     examples = load_examples(
         adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
     )
@@ -210,6 +225,7 @@ def ablate(
     if sequential:
         settings["margin"] = 0.01 if margin is None else margin
     source = provenance(adapter, examples, "ablate", settings, name, seed)
+    source |= described(metrics[0], search)
     if sequential:
         with progress_bar(quiet=quiet) as progress:
             _decide(adapter, examples, ablated, source, output, output_dir, progress)
@@ -217,19 +233,22 @@ def ablate(
     masks = [item.mask for item in ablated]
     kept = _kept_units(output_dir, source, masks, force=force)
     with kept as store, progress_bar(quiet=quiet) as progress:
-        outcomes = evaluate(
+        measured = measure(
             adapter,
             examples,
             masks,
+            metrics[0],
+            search=search,
             replacement=filling,
             rescale=rescale,
             store=store,
             progress=progress,
         )
+        outcomes = measured.outcomes
         frame = ablation_frame(ablated, outcomes, metrics)
         best = best_single_heads(ablated, outcomes, metrics[0], seed=seed) if all_but_one else None
         if output_dir is not None and store is not None:
-            _write(output_dir, source, adapter.sites, outcomes, frame, best, force=force)
+            _write(output_dir, source, adapter.sites, measured, frame, best, force=force)
             store.remove()
             note(f"written to {output_dir}", quiet=quiet)
     _print(frame, best, whole_values(outcomes, metrics), source, output)
@@ -310,7 +329,7 @@ def _write(
     folder: Path,
     source: Mapping[str, Any],
     sites: Sites,
-    outcomes: Outcomes,
+    measured: Measured,
     frame: pd.DataFrame,
     best: pd.DataFrame | None,
     *,
@@ -322,8 +341,9 @@ def _write(
 
     tables = {
         "ablation": frame,
-        "outcomes": outcomes.to_frame(),
+        "outcomes": measured.outcomes.to_frame(),
         "sites": pd.DataFrame([dataclasses.asdict(site) for site in sites]),
+        **measured.texts(),
     }
     if best is not None:
         tables["best"] = best

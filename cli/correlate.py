@@ -28,12 +28,15 @@ from headtool.cli.options import (
     TrustCheckpoint,
     Verbose,
 )
+from headtool.cli.searching import Beam, Greedy, LengthPenalty, asked_search, resolved_search
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
     import pandas as pd
 
+    from headtool.heads import Kind
     from headtool.metric_base import Metric as Measure
+    from headtool.models.generation import Search
     from headtool.results import Outcomes
 
     Measured = tuple[str, Outcomes, Measure]
@@ -44,6 +47,8 @@ EXAMPLES = (
     "Examples:\n\n"
     "headtool correlate --data builtin:nli/matched --data builtin:nli/mismatched\n\n"
     "headtool correlate --model path/to/model --data dev.tsv --data other.tsv --metric loss\n\n"
+    "headtool correlate --model builtin:mt --data builtin:mt/test --data builtin:mt/noisy "
+    "--metric bleu --greedy\n\n"
     "headtool correlate runs/dev runs/other"
 )
 
@@ -67,6 +72,9 @@ def correlate(
     data: ManyData = None,
     kind: Kinds = None,
     metric: Metric = None,
+    beam: Beam = None,
+    greedy: Greedy = False,
+    length_penalty: LengthPenalty = None,
     columns: Columns = None,
     limit: Limit = None,
     batch_tokens: BatchTokens = 4096,
@@ -91,18 +99,25 @@ def correlate(
     prepare_messages(quiet=quiet, verbose=verbose)
     from headtool.analysis.correlation import correlate as correlate_importance
     from headtool.analysis.importance import Importance
+    from headtool.heads import parse_kinds
     from headtool.results import json_rows
 
+    kinds = parse_kinds(kind) if kind is not None else None
     if bool(runs) == bool(data):
         raise HeadtoolError("give either two or more runs, or two or more --data, and not both")
     if runs:
-        measured, provenance = _from_runs(runs, metric)
+        if beam is not None or greedy or length_penalty is not None:
+            raise HeadtoolError(
+                "--beam, --greedy and --lenpen are for --data: runs are decoded already"
+            )
+        measured, provenance = _from_runs(runs, metric, kinds)
     else:
         measured, provenance = _from_data(
             data or [],
             model,
-            kind=kind,
+            kinds=kinds,
             metric=metric,
+            asked=asked_search(metric, beam=beam, greedy=greedy, length_penalty=length_penalty),
             columns=columns,
             limit=limit,
             batch_tokens=batch_tokens,
@@ -160,8 +175,11 @@ def _replication(measured: list[Measured], *, seed: int) -> pd.DataFrame:
     return replicate(p.to_numpy(), heads).frame
 
 
-def _from_runs(runs: list[Path], metric: str | None) -> tuple[list[Measured], dict[str, Any]]:
+def _from_runs(
+    runs: list[Path], metric: str | None, kinds: tuple[Kind, ...] | None
+) -> tuple[list[Measured], dict[str, Any]]:
     """Read saved outcomes; runs of different models or metrics do not mix."""
+    from headtool.analysis.kinds import of_kinds
     from headtool.metrics import get_metric
     from headtool.runs import read_run
 
@@ -183,7 +201,7 @@ def _from_runs(runs: list[Path], metric: str | None) -> tuple[list[Measured], di
         name = metric or source["metric"]
         labels = source["model"]["labels"]
         measure = get_metric(name, task=source["model"]["task"], n_labels=labels)
-        sets.append((source["data"]["spec"], run.outcomes(), measure))
+        sets.append((source["data"]["spec"], of_kinds(run.outcomes(measure), kinds), measure))
     return sets, {"runs": sources}
 
 
@@ -191,8 +209,9 @@ def _from_data(
     specs: list[str],
     model: str,
     *,
-    kind: str | None,
+    kinds: tuple[Kind, ...] | None,
     metric: str | None,
+    asked: Search,
     columns: str | None,
     limit: int | None,
     batch_tokens: int,
@@ -202,26 +221,26 @@ def _from_data(
 ) -> tuple[list[Measured], dict[str, Any]]:
     """Ablate single heads on each data set."""
     from headtool.ablation import single_masks
-    from headtool.evaluation import evaluate
-    from headtool.heads import parse_kinds
+    from headtool.measurement import described, measure
     from headtool.metrics import default_metric, get_metric
     from headtool.models import load_model
     from headtool.provenance import provenance
 
-    kinds = parse_kinds(kind) if kind is not None else None
     texts = [read_data(spec, model, columns=columns, limit=limit) for spec in specs]
     adapter = load_model(model, **options)
     heads = adapter.sites.restrict(kinds).heads
     masks = [item.mask for item in single_masks(adapter.sites, heads)]
     name = metric or default_metric(adapter.task)
-    measure = get_metric(name, task=adapter.task, n_labels=len(adapter.labels) or None)
+    chosen = get_metric(name, task=adapter.task, n_labels=len(adapter.labels) or None)
+    search = resolved_search(adapter, chosen, asked)
     sets, sources = [], {}
     with progress_bar(quiet=quiet) as progress:
         for text in texts:
             examples = load_examples(
                 adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
             )
-            outcomes = evaluate(adapter, examples, masks, progress=progress)
-            sets.append((text.spec, outcomes, measure))
-            sources[text.spec] = provenance(adapter, examples, "correlate", {}, name, seed)
+            found = measure(adapter, examples, masks, chosen, search=search, progress=progress)
+            sets.append((text.spec, found.outcomes, chosen))
+            source = provenance(adapter, examples, "correlate", {}, name, seed)
+            sources[text.spec] = source | described(chosen, search)
     return sets, {"data": sources}

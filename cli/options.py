@@ -35,6 +35,7 @@ __all__ = [
     "Verbose",
     "parse_settings",
     "split_names",
+    "whole_number",
 ]
 
 _MODEL, _DATA, _RUN = "Model", "Data", "Output"
@@ -49,7 +50,7 @@ class OutputFormat(StrEnum):
     csv = "csv"
 
 
-def _whole_number(option: str, least: int, most: int | None = None) -> Callable[[str], int]:
+def whole_number(option: str, least: int, most: int | None = None) -> Callable[[str], int]:
     """Make the parser of an option that takes a whole number."""
 
     def parse(text: str) -> int:
@@ -137,7 +138,7 @@ Limit = Annotated[
     int | None,
     typer.Option(
         "--limit",
-        parser=_whole_number("--limit", least=1),
+        parser=whole_number("--limit", least=1),
         metavar="N",
         help="Use the first N examples.",
         rich_help_panel=_DATA,
@@ -147,7 +148,7 @@ BatchTokens = Annotated[
     int,
     typer.Option(
         "--batch-tokens",
-        parser=_whole_number("--batch-tokens", least=1),
+        parser=whole_number("--batch-tokens", least=1),
         metavar="N",
         help="Tokens in a batch, padding included.",
         rich_help_panel=_DATA,
@@ -185,7 +186,7 @@ Seed = Annotated[
     int,
     typer.Option(
         "--seed",
-        parser=_whole_number("--seed", least=0, most=_LARGEST_SEED),
+        parser=whole_number("--seed", least=0, most=_LARGEST_SEED),
         metavar="N",
         help="Seed of everything random.",
     ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headtool.cli.console import note, out, prepare_messages
-from headtool.cli.options import Format, Metric, OutputFormat, Quiet, Seed, Verbose
+from headtool.cli.options import Format, Kinds, Metric, OutputFormat, Quiet, Seed, Verbose
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
@@ -22,7 +22,8 @@ EXAMPLES = (
     "Examples:\n\n"
     "headtool test runs/dev\n\n"
     "headtool test runs/dev --margin 0.005 --correction holm --format json\n\n"
-    "headtool test runs/dev --metric loss --test sign-flip --interval bca"
+    "headtool test runs/dev --metric loss --test sign-flip --interval bca\n\n"
+    "headtool test runs/bleu --metric chrf --kind cross"
 )
 
 _DEFAULTS = (0.05, None, "westfall-young", "auto", "auto")
@@ -73,6 +74,7 @@ Compat = Annotated[
 def significance(
     run: RunFolder,
     metric: Metric = None,
+    kind: Kinds = None,
     compat: Compat = None,
     alpha: Alpha = 0.05,
     margin: Margin = None,
@@ -87,14 +89,19 @@ def significance(
 ) -> None:
     """Say which heads are needed, removable or harmful, and which are undecided.
 
-    Works on the saved outcomes of every example; the model is not run.
+    Works on the saved outcomes of every example; the model is not run. A run of bleu, chrf or ter
+    keeps the translations, so that the other two can be tested from it as well. The correction is
+    over the heads that are tested: all, or those of --kind.
     """
     prepare_messages(quiet=quiet, verbose=verbose)
     from headtool.analysis.assessment import assess_outcomes
+    from headtool.analysis.kinds import of_kinds, summarise_kinds
+    from headtool.heads import parse_kinds
     from headtool.metrics import get_metric
     from headtool.results import json_rows
     from headtool.runs import read_run
 
+    kinds = parse_kinds(kind) if kind is not None else None
     saved = read_run(run)
     source = saved.source
     name = metric or source["metric"]
@@ -102,12 +109,14 @@ def significance(
     if compat is not None:
         if (alpha, margin, correction, test, interval) != _DEFAULTS:
             raise HeadtoolError(
-                f"--compat {compat} has no other options than --metric, --resamples and --seed"
+                f"--compat {compat} has no other options than --metric, --kind, --resamples and "
+                "--seed"
             )
-        _print_compat(saved.outcomes(), measure, compat, resamples, seed, source, output)
+        outcomes = of_kinds(saved.outcomes(measure), kinds)
+        _print_compat(outcomes, measure, compat, resamples, seed, source, output)
         return
     tests = assess_outcomes(
-        saved.outcomes(),
+        of_kinds(saved.outcomes(measure), kinds),
         measure,
         test=test,
         interval=interval,
@@ -117,8 +126,11 @@ def significance(
         resamples=resamples,
         rng=seed,
     )
+    signature = _signature(measure, source)
+    by_kind = summarise_kinds(tests.frame, alpha=alpha)
     settings: dict[str, Any] = {
         "metric": name,
+        **({"signature": signature} if signature else {}),
         "whole": tests.whole,
         "test": tests.test,
         "interval": tests.interval,
@@ -138,6 +150,7 @@ def significance(
             "schema": "headtool/tests/1",
             "provenance": {"run": str(run), **source, "settings": settings},
             "tests": json_rows(tests.frame),
+            "kinds": json_rows(by_kind),
         }
         typer.echo(json.dumps(document, indent=1, allow_nan=False))
     elif output is OutputFormat.csv:
@@ -146,8 +159,17 @@ def significance(
         from headtool.reports.test_tables import test_tables
 
         console = out()
-        for part in test_tables(tests, source):
+        for part in test_tables(tests, by_kind, source, signature=signature):
             console.print(part)
+
+
+def _signature(metric: Measure, source: dict[str, Any]) -> str | None:
+    """Return sacreBLEU's signature of a metric: the run's own, or that of computing it now."""
+    from headtool.translation_metrics import TranslationMetric
+
+    if not isinstance(metric, TranslationMetric):
+        return None
+    return str(source["signature"]) if metric.name == source["metric"] else metric.signature
 
 
 def _print_compat(

@@ -7,11 +7,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from headtool.evaluation import evaluate
+from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
+from headtool.measurement import described, measure
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.metrics import get_metric
+from headtool.models.generation import Search, generator
 from headtool.replacement import REPLACEMENTS, replacement
+from headtool.translation_metrics import TRANSLATION_METRICS
 
 __all__ = ["Ablation"]
 
@@ -23,7 +26,9 @@ class Ablation(Method):
     ``score_h = metric(whole) - metric(head h closed)`` on the same examples, with the sign turned
     for metrics where lower is better: positive means that the head helps. The standard error is
     that of the paired difference (delete-one jackknife over examples). The per-example outcomes
-    of every mask stay with the result, so that tests need no further run.
+    of every mask stay with the result, so that tests need no further run. BLEU, chrF and TER are of
+    translations that the model searches with the head closed; every other metric is of its
+    predictions on the data set.
 
     References
     ----------
@@ -46,6 +51,21 @@ class Ablation(Method):
         "example",
         choices=REPLACEMENTS,
     )
+    beam: int | None = option(
+        None, "width of the beam, for bleu, chrf and ter; 1 is greedy; none: the model's own"
+    )
+    length_penalty: float | None = option(
+        None, "exponent of the length by which a beam's scores are divided; none: the model's own"
+    )
+
+    def check(self) -> None:
+        """Check the search as far as that needs no model."""
+        if self.beam is not None and self.beam < 1:
+            raise HeadtoolError(f"ablation.beam must be at least 1, got {self.beam}")
+        if self.beam == 1 and self.length_penalty is not None:
+            raise HeadtoolError(
+                "ablation.length_penalty has no effect on a beam of 1; leave it out"
+            )
 
     @property
     def uses_metric(self) -> bool:
@@ -55,14 +75,26 @@ class Ablation(Method):
     def compute(self, job: Job) -> Scored:
         """Run one mask per head."""
         metric = get_metric("loss", task=job.model.task) if self.signal == "loss" else job.metric
+        search = None
+        if metric.name in TRANSLATION_METRICS:
+            asked = Search(beam=self.beam, length_penalty=self.length_penalty)
+            search = generator(job.model, asked).search
+        elif self.beam is not None or self.length_penalty is not None:
+            raise HeadtoolError(
+                f"ablation.beam and ablation.length_penalty are for metrics that decode, not for "
+                f"{metric.name}; add --metric bleu, chrf or ter, or leave them out"
+            )
         masks = [HeadMask.without(job.model.sites, [head]) for head in job.sites.heads]
-        outcomes = evaluate(
+        measured = measure(
             job.model,
             job.examples,
             masks,
+            metric,
+            search=search,
             replacement=replacement(self.replacement, seed=job.seed),
             progress=job.progress,
         )
+        outcomes = measured.outcomes
         whole = metric.compute(outcomes.whole)
         masked = np.array([metric.compute(outcomes.row(i)) for i in range(len(masks))])
         stderr = np.array(
@@ -70,5 +102,10 @@ class Ablation(Method):
         )
         sign = 1.0 if metric.higher_is_better else -1.0
         return Scored(
-            sign * (whole - masked), stderr, columns={metric.name: masked}, outcomes=outcomes
+            sign * (whole - masked),
+            stderr,
+            columns={metric.name: masked},
+            tables=measured.texts(),
+            outcomes=outcomes,
+            provenance=described(metric, search),
         )

@@ -94,6 +94,8 @@ class Scored:
         Weights that the method trained, by parameter name.
     outcomes
         Per-example outcomes of the masks that it ran.
+    provenance
+        What else reproduces it, beyond what every method records.
     """
 
     score: NDArray[np.float64]
@@ -102,6 +104,7 @@ class Scored:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     outcomes: Outcomes | None = None
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -178,10 +181,11 @@ class Method(ABC):
         job = Job(model, examples, model.sites.restrict(kinds), measure, seed, progress)
         scored = self.compute(job)
         frame = score_frame(self.name, job.sites, scored.score, scored.stderr, **scored.columns)
+        source = provenance(model, examples, self.name, self.settings(), measure.name, seed)
         return HeadScores(
             self.name,
             frame,
-            provenance(model, examples, self.name, self.settings(), measure.name, seed),
+            source | dict(scored.provenance),
             scored.tables,
             scored.weights,
             scored.outcomes,

@@ -15,7 +15,7 @@ from headtool.reports.text import visible
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ablation_tables"]
+__all__ = ["ablation_tables", "written_search"]
 
 _LARGEST = 8
 
@@ -46,6 +46,8 @@ def ablation_tables(
         f"  {visible(model['spec'])} on {visible(data['spec'])}, {data['examples']} examples; "
         f"whole model: {values}",
     )
+    if "search" in source:
+        yield Text(f"  {written_search(source['search'])}; {source['signature']}", style="dim")
     alone = source["options"]["all_but_one"]
     closed = "this head alone stays open in its site" if alone else "this head is closed"
     for metric, rows in frame.groupby("metric", sort=False):
@@ -58,6 +60,13 @@ def ablation_tables(
     if best is not None:
         yield Text("the best single head of each site, chosen on half of the examples", style="dim")
         yield plain_table(best)
+
+
+def written_search(search: Mapping[str, Any]) -> str:
+    """Say how translations were searched, such as ``beam 5, length penalty 1``."""
+    if search["beam"] == 1:
+        return "greedy"
+    return f"beam {search['beam']}, length penalty {search['length_penalty']:g}"
 
 
 def _grid(part: pd.DataFrame) -> dict[int, list[float]]:

@@ -31,21 +31,33 @@ _COLUMNS = [
 ]
 
 
-def test_tables(tests: HeadTests, source: Mapping[str, Any]) -> Iterator[RenderableType]:
+def test_tables(
+    tests: HeadTests,
+    by_kind: pd.DataFrame,
+    source: Mapping[str, Any],
+    *,
+    signature: str | None,
+) -> Iterator[RenderableType]:
     """Yield what a terminal shows of the tests.
 
     Parameters
     ----------
     tests
         The tests.
+    by_kind
+        What `headtool.analysis.kinds.summarise_kinds` says of them.
     source
         Provenance of the outcomes.
+    signature
+        sacreBLEU's signature of the metric, if it has one.
     """
     yield Text.assemble(
         ("tests", "bold"),
         f"  {visible(source['model']['spec'])} on {visible(source['data']['spec'])}: "
         f"{tests.metric} {short(tests.whole)} on {tests.n_examples} examples",
     )
+    if signature is not None:
+        yield Text(f"  {signature}", style="dim")
     resamples = f", {tests.resamples} resamples" if tests.resamples else ""
     yield Text(
         f"  {tests.test}{resamples}; {tests.correction} over {tests.n_tests} heads at "
@@ -61,6 +73,8 @@ def test_tables(tests: HeadTests, source: Mapping[str, Any]) -> Iterator[Rendera
         f"{tests.expected_false_positives:.1f} would",
         style="dim",
     )
+    if len(by_kind) > 1:
+        yield plain_table(by_kind)
     order = tests.frame["p"].sort_values(kind="stable").index
     yield plain_table(tests.frame.loc[order, _COLUMNS])
 

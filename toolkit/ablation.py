@@ -119,7 +119,7 @@ def best_single_heads(
     """
     import pandas as pd
 
-    count = len(outcomes.whole["loss"])
+    count = len(next(iter(outcomes.whole.values())))
     if count < 2:
         raise HeadtoolError(
             f"choosing on one half and reporting on the other needs 2 examples, got {count}"

@@ -3,9 +3,10 @@
 A model returns raw columns, one number per example: for classification ``prediction``, ``gold``,
 ``loss`` and ``tokens`` (ones); for regression the same with the squared error as loss; for language
 and translation models ``loss`` (summed nats), ``tokens`` (scored tokens) and ``correct`` (scored
-tokens whose most probable symbol is right). A metric turns them into an array [examples, k] whose
-sums over any multiset of examples determine its value. Everything that resamples examples works on
-those arrays and never needs the model again.
+tokens whose most probable symbol is right). For translations as text, the columns are the
+statistics of BLEU, chrF or TER (`headtool.translation_metrics`). A metric turns them into an array
+[examples, k] whose sums over any multiset of examples determine its value. Everything that
+resamples examples works on those arrays and never needs the model again.
 """
 
 from __future__ import annotations

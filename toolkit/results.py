@@ -151,6 +151,11 @@ class Outcomes:
         """Statistics of one mask, each of shape [N]."""
         return {name: values[index] for name, values in self.masked.items()}
 
+    def take(self, index: Sequence[int]) -> Outcomes:
+        """Outcomes of some of the masks, in the order of `index`."""
+        masked = {name: values[list(index)] for name, values in self.masked.items()}
+        return Outcomes(tuple(self.masks[i] for i in index), self.whole, masked)
+
     def to_frame(self) -> pd.DataFrame:
         """Tidy frame with a row per mask and example: ``mask``, ``example``, then the statistics.
 

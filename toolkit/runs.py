@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
+    from headtool.metric_base import Metric
     from headtool.results import Outcomes
 
 __all__ = ["SCHEMA", "Run", "check_output", "read_run", "write_run"]
@@ -66,15 +67,43 @@ class Run:
             )
         return dict(found[name])
 
-    def outcomes(self) -> Outcomes:
-        """Read the per-example outcomes; a run without any is a `HeadtoolError`."""
+    def outcomes(self, metric: Metric | None = None) -> Outcomes:
+        """Read the per-example outcomes; a run without any is a `HeadtoolError`.
+
+        Parameters
+        ----------
+        metric
+            What they must hold the statistics of. Metrics of translations are computed from the
+            texts, if the run keeps these; any other that is missing is a `HeadtoolError`.
+        """
         from headtool.heads import AttentionSite, Sites
         from headtool.results import Outcomes
+        from headtool.translation_metrics import TranslationMetric
 
         prefix = "" if self.source["method"] == "ablate" else "ablation."
         rows = self.table("sites").to_dict("records")
         sites = Sites(tuple(AttentionSite(**{str(k): v for k, v in row.items()}) for row in rows))
-        return Outcomes.from_frame(self.table(f"{prefix}outcomes"), sites)
+        outcomes = Outcomes.from_frame(self.table(f"{prefix}outcomes"), sites)
+        if not isinstance(metric, TranslationMetric):
+            # What a model returns always has a loss; a run of translations has nothing of it.
+            if metric is not None and "loss" not in outcomes.whole:
+                raise self._lacks(metric)
+            return outcomes
+        if set(metric.statistics) <= set(outcomes.whole):
+            return outcomes
+        if f"{prefix}hypotheses" not in self.manifest["tables"]:
+            raise self._lacks(metric)
+        from headtool.hypotheses import Hypotheses
+
+        frame = self.table(f"{prefix}hypotheses")
+        references = self.table(f"{prefix}references")["text"].tolist()
+        return Hypotheses.from_frame(frame, outcomes.masks).outcomes(references, metric)
+
+    def _lacks(self, metric: Metric) -> HeadtoolError:
+        return HeadtoolError(
+            f"{self.folder} was made for {self.source['metric']} and holds nothing for "
+            f"{metric.name}; make one with headtool ablate --metric {metric.name}"
+        )
 
 
 def check_output(folder: Path, *, force: bool) -> None:

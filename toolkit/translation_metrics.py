@@ -14,7 +14,7 @@ import numpy as np
 
 from headtool.metric_base import Array, Columns, Metric, column
 
-__all__ = ["BLEU", "CHRF", "TER", "TranslationMetric"]
+__all__ = ["BLEU", "CHRF", "TER", "TRANSLATION_METRICS", "TranslationMetric"]
 
 
 class TranslationMetric(Metric):
@@ -169,3 +169,6 @@ class TER(TranslationMetric):
         rate = 100.0 * edits / np.where(words > 0, words, 1.0)
         nothing = np.where(edits > 0, 100.0, np.nan)
         return np.where(words > 0, rate, nothing)
+
+
+TRANSLATION_METRICS = tuple(metric.name for metric in (BLEU, CHRF, TER))

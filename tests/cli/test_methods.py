@@ -44,6 +44,8 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
     assert options == {
         "ablation.signal": "metric",
         "ablation.replacement": "zero",
+        "ablation.beam": None,
+        "ablation.length_penalty": None,
         "confidence.statistic": "max",
         "confidence.exclude": "eos",
         "gates.lambda": 0.02,

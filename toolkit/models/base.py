@@ -73,7 +73,10 @@ class Examples:
     def take(self, index: NDArray[np.int64]) -> Examples:
         """Some of the examples, in the order of `index`."""
         chosen = index.tolist()
-        return replace(self, rows=tuple(self.rows[i] for i in chosen), lengths=self.lengths[index])
+        rows = tuple(self.rows[i] for i in chosen)
+        # Running text was cut into examples; elsewhere a line of the data is one.
+        data = self.data if self.data.kind == "text" or not rows else self.data.take(chosen)
+        return replace(self, data=data, rows=rows, lengths=self.lengths[index])
 
     def head(self, n: int) -> Examples:
         """The first `n` examples."""

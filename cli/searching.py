@@ -1,0 +1,83 @@
+"""How commands let models translate: the options, and what they come to for a model."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headtool.cli.options import whole_number
+from headtool.errors import HeadtoolError
+
+if TYPE_CHECKING:
+    from headtool.metric_base import Metric
+    from headtool.models.base import ModelAdapter
+    from headtool.models.generation import Search
+
+__all__ = ["Beam", "Greedy", "LengthPenalty", "asked_search", "resolved_search"]
+
+_DECODING = "Decoding, for bleu, chrf and ter"
+
+Beam = Annotated[
+    int | None,
+    typer.Option(
+        "--beam",
+        parser=whole_number("--beam", least=1),
+        metavar="N",
+        help="Width of the beam. Default: the model's own; 5 for fairseq.",
+        rich_help_panel=_DECODING,
+    ),
+]
+Greedy = Annotated[
+    bool,
+    typer.Option("--greedy", metavar="", help="The same as --beam 1.", rich_help_panel=_DECODING),
+]
+LengthPenalty = Annotated[
+    float | None,
+    typer.Option(
+        "--lenpen",
+        metavar="X",
+        help="Scores of hypotheses are divided by length to the power of X. "
+        "Default: the model's own; 1 for fairseq.",
+        rich_help_panel=_DECODING,
+    ),
+]
+
+
+def asked_search(
+    metric: str | None, *, beam: int | None, greedy: bool, length_penalty: float | None
+) -> Search:
+    """Check the options against each other and the metric; they cost no model yet."""
+    from headtool.models.generation import Search
+    from headtool.translation_metrics import TRANSLATION_METRICS
+
+    options = {
+        "--beam": beam is not None,
+        "--greedy": greedy,
+        "--lenpen": length_penalty is not None,
+    }
+    given = [name for name, is_given in options.items() if is_given]
+    if given and metric not in TRANSLATION_METRICS:
+        raise HeadtoolError(
+            f"{given[0]} is for metrics that decode; add --metric bleu, chrf or ter, or leave "
+            f"{given[0]} out"
+        )
+    if beam is not None and greedy:
+        raise HeadtoolError("--beam and --greedy exclude each other; leave one out")
+    if length_penalty is not None and not math.isfinite(length_penalty):
+        raise HeadtoolError(f"--lenpen must be a finite number, got {length_penalty}")
+    return Search(beam=1 if greedy else beam, length_penalty=length_penalty)
+
+
+def resolved_search(model: ModelAdapter, metric: Metric, asked: Search) -> Search | None:
+    """Fill in the model's own settings; None for metrics that do not decode."""
+    from headtool.models.generation import generator
+    from headtool.translation_metrics import TranslationMetric
+
+    if not isinstance(metric, TranslationMetric):
+        return None
+    search = generator(model, asked).search
+    if search.beam == 1 and asked.length_penalty is not None:
+        raise HeadtoolError("--lenpen has no effect on greedy decoding; leave it out")
+    return search
