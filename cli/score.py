@@ -139,7 +139,8 @@ def _write(folder: Path, scores: list[HeadScores], *, force: bool) -> None:
 
     tables = {"scores": pd.concat([result.frame for result in scores], ignore_index=True)}
     for result in scores:
-        tables |= {f"{result.method}.{name}": table for name, table in result.tables.items()}
+        further = {**result.tables, **result.texts}
+        tables |= {f"{result.method}.{name}": table for name, table in further.items()}
         if result.outcomes is not None:
             tables[f"{result.method}.outcomes"] = result.outcomes.to_frame()
             sites = result.outcomes.masks[0].sites

@@ -105,7 +105,7 @@ class Ablation(Method):
             sign * (whole - masked),
             stderr,
             columns={metric.name: masked},
-            tables=measured.texts(),
             outcomes=outcomes,
+            texts=measured.texts(),
             provenance=described(metric, search),
         )

@@ -17,14 +17,23 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.errors import HeadtoolError, nearest
-from headtool.heads import Kind, Sites
+from headtool.heads import HeadMask, Kind, Sites
 from headtool.metrics import Metric, default_metric, get_metric
 from headtool.models.base import Examples, ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.provenance import provenance
 from headtool.results import HeadScores, Outcomes, score_frame
 
-__all__ = ["Job", "Method", "Option", "Scored", "influence_stderr", "option", "ratio_of_sums"]
+__all__ = [
+    "Job",
+    "Method",
+    "Option",
+    "Scored",
+    "highest",
+    "influence_stderr",
+    "option",
+    "ratio_of_sums",
+]
 
 T = TypeVar("T")
 
@@ -75,6 +84,16 @@ class Job:
         wanted = [self.model.sites.position(head) for head in self.sites.heads]
         return per_head[..., wanted]
 
+    def check_heads(self, name: str, heads: int) -> None:
+        """Refuse a number of heads to keep, given as option `name`, that the job has not."""
+        if not 1 <= heads <= self.sites.n_heads:
+            raise HeadtoolError(f"{name} must be between 1 and {self.sites.n_heads}, got {heads}")
+
+    def mask(self, kept: NDArray[np.bool_]) -> HeadMask:
+        """Make the mask over the whole model that closes those of the job's heads not kept."""
+        heads = zip(self.sites.heads, kept, strict=True)
+        return HeadMask.without(self.model.sites, [head for head, keep in heads if not keep])
+
 
 @dataclass(frozen=True)
 class Scored:
@@ -94,6 +113,8 @@ class Scored:
         Weights that the method trained, by parameter name.
     outcomes
         Per-example outcomes of the masks that it ran.
+    texts
+        Tables of the translations behind the outcomes; runs keep them, terminals do not show them.
     provenance
         What else reproduces it, beyond what every method records.
     """
@@ -104,6 +125,7 @@ class Scored:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     outcomes: Outcomes | None = None
+    texts: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -189,6 +211,7 @@ class Method(ABC):
             scored.tables,
             scored.weights,
             scored.outcomes,
+            scored.texts,
         )
 
     @classmethod
@@ -247,6 +270,13 @@ def _parse(text: str, hint: Any, name: str) -> Any:
             raise HeadtoolError(f"{name} must be a finite number, got '{text}'")
         return number
     return text
+
+
+def highest(score: NDArray[np.float64], heads: int) -> NDArray[np.bool_]:
+    """Mark the heads with the highest scores; the first of equal ones. Shape [heads]."""
+    kept = np.zeros(len(score), dtype=np.bool_)
+    kept[np.argsort(-score, kind="stable")[:heads]] = True
+    return kept
 
 
 def influence_stderr(influence: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -83,6 +83,8 @@ class HeadScores:
         Weights that the method trained, by parameter name; empty for methods that train none.
     outcomes
         Per-example outcomes of the masks that the method ran, for tests; None where it ran none.
+    texts
+        Tables of the translations behind the outcomes, if there are any.
     """
 
     method: str
@@ -91,6 +93,7 @@ class HeadScores:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     weights: Mapping[str, Tensor] = field(default_factory=dict)
     outcomes: Outcomes | None = None
+    texts: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
     def pruning_order(self) -> pd.DataFrame:
         """Heads from the first to be pruned to the last: ascending scores over all sites."""
