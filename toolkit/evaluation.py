@@ -24,6 +24,7 @@ __all__ = ["evaluate", "finite_forward", "mask_gates", "plan"]
 
 _MASKS_PER_UNIT = 64
 
+_TRIED = 8  # examples on which shortcuts are tried
 _SAME = 1e-4  # a shortcut whose losses differ by more, relative to one plus the loss, is not taken
 
 
@@ -267,9 +268,9 @@ class _Runner:
             return self._forward(batch)
 
     def _working_replay(self) -> Replay | None:
-        """Run gates of one through every shortcut on the first batch; keep what changes nothing."""
+        """Run gates of one through every shortcut on a few examples; keep what changes nothing."""
         replay = Replay(self.model)
-        batch = self.model.collate(self.examples, self.examples.batches()[0])
+        batch = self.model.collate(self.examples, self.examples.batches()[0][:_TRIED])
         with torch.inference_mode():
             with replay.record(len(batch)) as recording:
                 losses = self._forward(batch).losses

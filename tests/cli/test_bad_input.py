@@ -38,6 +38,7 @@ COMMANDS = [
     ("batch tokens zero", "score --batch-tokens 0", ["--batch-tokens must be at least 1", "0"]),
     ("batch tokens text", "score --batch-tokens 4k", ["--batch-tokens", "whole number", "'4k'"]),
     ("device", "score --model {bert} --data {reviews} --device gpu", ["'gpu'", "cpu", "cuda"]),
+    ("device number", "heads --model {bert} --device auto:3", ["'auto:3'", "cpu"]),
     ("device absent", "heads --model {bert} --device mps", ["no mps device", "--device cpu"]),
     ("dtype", "score --model {bert} --data {reviews} --dtype float16", ["'float16'", "bfloat16"]),
     ("empty kind", "heads --model {bert} --kind ''", ["no attention kind in ''", "enc-self"]),

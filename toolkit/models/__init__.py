@@ -100,7 +100,7 @@ def _device(name: str) -> torch.device:
     if kind not in _DEVICES:
         raise unknown("device", name, _DEVICES)
     has = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
-    if kind == "auto":
+    if name == "auto":
         return torch.device(next((k for k, present in has.items() if present), "cpu"))
     if not has.get(kind, True):
         raise HeadtoolError(f"this machine has no {kind} device; use --device cpu")
