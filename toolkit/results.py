@@ -172,11 +172,11 @@ class Outcomes:
             name: np.concatenate([values, self.masked[name].ravel()])
             for name, values in self.whole.items()
         }
+        # By codes: an array of so many long names would not fit into memory.
+        codes, categories = pd.factorize(pd.Series(names))
         return pd.DataFrame(
             {
-                "mask": pd.Categorical(
-                    np.repeat(names, count), categories=pd.unique(pd.Series(names))
-                ),
+                "mask": pd.Categorical.from_codes(np.repeat(codes, count), categories),
                 "example": np.tile(np.arange(count), len(names)),
                 **columns,
             }

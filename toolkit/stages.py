@@ -1,4 +1,4 @@
-"""Runs of several stages: what is finished stays beside the run to be written, and is not redone."""
+"""Runs of several stages: what is finished lies beside the run to be and is not done again."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headtool.errors import HeadtoolError
-from headtool.evaluation import evaluate
+from safetensors.torch import load_file
+
 from headtool.heads import HeadMask
+from headtool.measurement import measure
+from headtool.metric_base import Metric
 from headtool.models.base import Examples, ModelAdapter
+from headtool.models.generation import Search
 from headtool.progress import Progress, silent
 from headtool.results import HeadScores, Outcomes
 from headtool.runs import check_output, read_run, write_run
@@ -43,7 +46,10 @@ class Stages:
                 place,
                 command="",
                 provenance={"scores": dict(scores.provenance), "method": scores.method},
-                tables={"scores": scores.frame, **_prefixed("table.", scores.tables)},
+                tables={
+                    "scores": scores.frame,
+                    **{f"table.{table}": frame for table, frame in scores.tables.items()},
+                },
                 weights={"weights": scores.weights} if scores.weights else None,
             )
             return scores
@@ -58,7 +64,7 @@ class Stages:
                 for table in run.manifest["tables"]
                 if table.startswith("table.")
             },
-            run.weights("weights") if "weights" in run.manifest["weights"] else {},
+            load_file(place / "weights.safetensors") if run.manifest["weights"] else {},
         )
 
     def outcomes(
@@ -67,18 +73,24 @@ class Stages:
         model: ModelAdapter,
         examples: Examples,
         masks: Sequence[HeadMask],
+        metric: Metric,
         *,
+        search: Search | None = None,
         progress: Progress = silent,
     ) -> Outcomes:
         """Run the masks on the examples, without the units that are finished.
 
-        All masks of a comparison are evaluated here.
+        All masks of a comparison are evaluated here; see `headtool.measurement.measure`.
         """
         if self.folder is None:
-            return evaluate(model, examples, masks, progress=progress)
+            return measure(
+                model, examples, masks, metric, search=search, progress=progress
+            ).outcomes
         description = {"stage": name, "masks": digest([mask.to_json() for mask in masks])}
         with UnitStore(self.folder / name, description) as store:
-            return evaluate(model, examples, masks, store=store, progress=progress)
+            return measure(
+                model, examples, masks, metric, search=search, store=store, progress=progress
+            ).outcomes
 
 
 @contextlib.contextmanager
@@ -112,9 +124,3 @@ def stages(folder: Path | None, description: Mapping[str, Any], *, force: bool) 
                 shutil.rmtree(unfinished)
             raise
         shutil.rmtree(unfinished)
-
-
-def _prefixed(prefix: str, tables: Mapping[str, Any]) -> dict[str, Any]:
-    if any("/" in name for name in tables):
-        raise HeadtoolError(f"a table cannot be called {next(n for n in tables if '/' in n)!r}")
-    return {f"{prefix}{name}": table for name, table in tables.items()}

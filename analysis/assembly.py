@@ -1,0 +1,350 @@
+"""From scores, masks and outcomes to the tables of a comparison; nothing here runs a model."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headtool.analysis.agreement import agreement, concordance
+from headtool.analysis.assessment import TEST_COLUMNS, assess_outcomes
+from headtool.analysis.correlation import CORRELATION_COLUMNS, correlate
+from headtool.analysis.curves import (
+    CurveBootstrap,
+    Line,
+    additivity,
+    curve_frame,
+    curve_tests,
+    optimism,
+)
+from headtool.analysis.importance import Importance
+from headtool.analysis.multiplicity import default_resamples
+from headtool.analysis.overlap import consensus, kept_frame, overlap
+from headtool.analysis.paired import Paired
+from headtool.curves import CurveMasks, layers_of
+from headtool.errors import HeadtoolError
+from headtool.heads import HeadMask, Sites
+from headtool.metric_base import Metric
+from headtool.results import SCORE_COLUMNS, Outcomes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Assembled", "Findings", "MaskNumbers", "assemble", "check_scores", "lines_of"]
+
+_ABLATION_COLUMNS = ("kind", "layer", "head", "delta", "stderr", "metric")
+
+
+class MaskNumbers:
+    """Different masks in the order of their first use, so that each is evaluated once."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[HeadMask, int] = {}
+
+    def add(self, mask: HeadMask) -> int:
+        """Return the number of a mask; -1 for the one that closes nothing: the whole model."""
+        if mask.open.all():
+            return -1
+        return self._numbers.setdefault(mask, len(self._numbers))
+
+    @property
+    def masks(self) -> tuple[HeadMask, ...]:
+        """The masks by number."""
+        return tuple(self._numbers)
+
+
+@dataclass(frozen=True, eq=False)
+class Findings:
+    """What was computed with the model.
+
+    Attributes
+    ----------
+    sites
+        The sites of the heads that were up for removal.
+    metrics
+        What the outcomes are measured by; the first is the comparison's.
+    scores
+        Per method its scores, a row per head of `sites`.
+    selection
+        What the heads were scored on.
+    evaluation
+        The data set of the curves.
+    singles
+        By data set, the outcomes of closing the heads one at a time; none for ``curve``.
+    ablations
+        By data set, what `headtool.ablation.ablation_frame` makes of them.
+    curves
+        The masks of the curves; the first are over all heads of `sites`.
+    outcomes
+        The outcomes of all masks of the curves, and of single heads, on the first data set.
+    lines
+        The curves, with the numbers of their masks there.
+    selection_outcomes, selection_lines
+        The same for the methods' masks on the examples that selected them.
+    """
+
+    sites: Sites
+    metrics: tuple[Metric, ...]
+    scores: Mapping[str, pd.DataFrame]
+    selection: str
+    evaluation: str
+    singles: Mapping[str, Outcomes]
+    ablations: Mapping[str, pd.DataFrame]
+    curves: tuple[CurveMasks, ...]
+    outcomes: Outcomes
+    lines: tuple[Line, ...]
+    selection_outcomes: Outcomes
+    selection_lines: tuple[Line, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Assembled:
+    """The tables, and what belongs among the settings: whole models, tests used, notes."""
+
+    tables: Mapping[str, pd.DataFrame]
+    settings: Mapping[str, Any]
+
+
+def lines_of(
+    masks: CurveMasks, model: Sites, number: Callable[[HeadMask], int], *, random: bool
+) -> list[Line]:
+    """Turn masks into curves, giving every mask its number.
+
+    Parameters
+    ----------
+    masks
+        What is closed at every point.
+    model
+        All sites of the model.
+    number
+        Gives a mask its number, such as `MaskNumbers.add`.
+    random
+        Whether the random masks are wanted as well.
+    """
+
+    def numbers(closed: NDArray[np.bool_]) -> NDArray[np.int64]:
+        rows = closed.reshape(-1, closed.shape[-1])
+        found = [number(masks.mask(row, model)) for row in rows]
+        return np.array(found, dtype=np.int64).reshape(closed.shape[:-1])
+
+    total = masks.sites.n_heads
+    lines = [
+        Line(masks.kind, name, masks.budgets, total, numbers(closed))
+        for name, closed in masks.closed.items()
+    ]
+    if random and len(masks.random):
+        lines.append(Line(masks.kind, "random", masks.budgets, total, numbers(masks.random)))
+        lines += [
+            Line(masks.kind, f"random-matched:{name}", masks.budgets, total, numbers(closed), name)
+            for name, closed in masks.matched.items()
+        ]
+    return lines
+
+
+def assemble(
+    found: Findings,
+    *,
+    alpha: float = 0.05,
+    margin: float | None = None,
+    resamples: int | None = None,
+    seed: int = 0,
+) -> Assembled:
+    """Compute every table of a comparison but those about its data and failures.
+
+    Parameters
+    ----------
+    found
+        What was computed.
+    alpha
+        Level of tests and intervals.
+    margin
+        What a removable head may cost; see `headtool.analysis.assessment.assess`.
+    resamples
+        Bootstrap resamples of the curves. None: 10,000, and more where Holm's correction needs it.
+    seed
+        Seed of everything random.
+
+    Returns
+    -------
+    Assembled
+        The tables are described in `headtool.analysis.comparison`.
+    """
+    main, notes = found.curves[0], []
+    layers = layers_of(found.sites)
+    scores = {name: frame["score"].to_numpy(np.float64) for name, frame in found.scores.items()}
+    kept = {
+        name: {budget: ~row for budget, row in zip(main.budgets, closed, strict=True)}
+        for name, closed in main.closed.items()
+    }
+    if len(scores) == 1:
+        notes.append(
+            f"agreement between methods is left out: {next(iter(scores))} is the only method"
+        )
+    tables: dict[str, pd.DataFrame] = {
+        "scores": _score_table(found.scores, found.selection),
+        "agreement": agreement(scores, layers, alpha=alpha, rng=seed),
+        "concordance": concordance(scores, layers, rng=seed),
+        "overlap": overlap(kept, layers),
+        "kept": kept_frame(kept, found.sites.heads),
+        "consensus": consensus(kept, found.sites.heads),
+    }
+    chosen = resamples or default_resamples("holm", alpha, _comparisons(found.lines))
+    tables |= _curve_tables(found, alpha=alpha, resamples=chosen, seed=seed)
+    whole = {found.evaluation: found.outcomes.whole}
+    whole |= {spec: outcomes.whole for spec, outcomes in found.singles.items()}
+    settings: dict[str, Any] = {
+        "resamples": chosen,
+        "tests": {},
+        "whole": {
+            spec: {metric.name: _finite(metric.compute(columns)) for metric in found.metrics}
+            for spec, columns in whole.items()
+        },
+    }
+    tables |= _single_tables(found, settings, notes, alpha=alpha, margin=margin, seed=seed)
+    undefined = sorted(set(tables["curves"].query("draw == -1 and delta != delta")["method"]))
+    if undefined:
+        notes.append(
+            f"{found.metrics[0].name} is undefined at some points of the curve of "
+            f"{', '.join(undefined)}"
+        )
+    return Assembled(tables, {**settings, "notes": notes})
+
+
+def _score_table(scores: Mapping[str, pd.DataFrame], selection: str) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = list(SCORE_COLUMNS)
+    table = pd.concat([frame[columns] for frame in scores.values()], ignore_index=True)
+    table.insert(0, "data", selection)
+    return table
+
+
+def _comparisons(lines: Sequence[Line]) -> int:
+    """How many curve tests there are at most: pairs of methods, two baselines for each."""
+    methods = len({line.method for line in lines if not line.is_random})
+    return methods * (methods - 1) // 2 + 2 * methods
+
+
+def _curve_tables(
+    found: Findings, *, alpha: float, resamples: int, seed: int
+) -> dict[str, pd.DataFrame]:
+    metric = found.metrics[0]
+    closed_alone = {
+        head: number
+        for number, mask in enumerate(found.outcomes.masks)
+        if len(mask.closed) == 1
+        for head in mask.closed
+    }
+    singles = {}
+    if found.singles:
+        for place, line in enumerate(found.lines):
+            if line.is_random or line.kind != found.curves[0].kind:
+                continue
+            closed = found.curves[0].closed[line.method]
+            singles[place] = [
+                np.array(
+                    [closed_alone[found.sites.heads[i]] for i in np.flatnonzero(row)], np.int64
+                )
+                for row in closed
+            ]
+    evaluation = CurveBootstrap(
+        Paired.from_outcomes(found.outcomes, metric),
+        found.lines,
+        singles,
+        resamples=resamples,
+        seed=seed,
+    )
+    selection = CurveBootstrap(
+        Paired.from_outcomes(found.selection_outcomes, metric),
+        found.selection_lines,
+        resamples=resamples,
+        seed=seed + 1,
+    )
+    return {
+        "curves": curve_frame(evaluation, alpha=alpha),
+        "curve_tests": curve_tests(evaluation, alpha=alpha),
+        "optimism": optimism(selection, evaluation, alpha=alpha),
+        "additivity": additivity(evaluation, alpha=alpha),
+    }
+
+
+def _single_tables(
+    found: Findings,
+    settings: dict[str, Any],
+    notes: list[str],
+    *,
+    alpha: float,
+    margin: float | None,
+    seed: int,
+) -> dict[str, pd.DataFrame]:
+    """Ablations, tests and correlations of single heads; fills in settings and notes."""
+    import pandas as pd
+
+    ablations = [pd.DataFrame(columns=["data", *_ABLATION_COLUMNS])]
+    tests = [pd.DataFrame(columns=["data", *TEST_COLUMNS])]
+    for spec, outcomes in found.singles.items():
+        frame = found.ablations[spec].copy()
+        frame.insert(0, "data", spec)
+        ablations.append(frame)
+        result = assess_outcomes(outcomes, found.metrics[0], alpha=alpha, margin=margin, rng=seed)
+        frame = result.frame.copy()
+        frame.insert(0, "data", spec)
+        tests.append(frame)
+        notes += [f"{spec}: {line}" for line in result.notes]
+        described = dataclasses.asdict(dataclasses.replace(result, frame=pd.DataFrame()))
+        settings["tests"][spec] = {
+            name: value
+            for name, value in described.items()
+            if name not in ("frame", "notes", "whole")
+        }
+    correlations = pd.DataFrame(columns=list(CORRELATION_COLUMNS))
+    if len(found.singles) > 1:
+        if found.sites.n_heads < 3:
+            notes.append("correlation across data sets is left out: it needs three heads")
+        else:
+            sets = [
+                Importance.from_outcomes(spec, outcomes, found.metrics[0])
+                for spec, outcomes in found.singles.items()
+            ]
+            correlations = correlate(sets, alpha=alpha, rng=seed)
+            notes += [note for note in correlations["note"] if note]
+    return {
+        "ablation": _joined(ablations),
+        "tests": _joined(tests),
+        "correlations": correlations,
+    }
+
+
+def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """All rows; the columns of the first, which is empty, where there is no other."""
+    import pandas as pd
+
+    return pd.concat(frames[1:], ignore_index=True) if len(frames) > 1 else frames[0]
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def check_scores(method: str, frame: pd.DataFrame, heads: int) -> None:
+    """Refuse scores that leave heads out: rankings and curves are over the same heads.
+
+    Raises
+    ------
+    HeadtoolError
+        If a score is missing, NaN or infinite.
+    """
+    scored = np.isfinite(frame["score"].to_numpy(np.float64))
+    if len(frame) == heads and scored.all():
+        return
+    places = frame.loc[~scored, ["kind", "layer", "head"]].head(1).to_numpy().tolist()
+    first = f" (not {'.'.join(map(str, places[0]))})" if places else ""
+    raise HeadtoolError(
+        f"{method} scores {int(scored.sum())} of {heads} heads{first}, and methods are compared "
+        "over the same ones; choose with --kind what it scores, or leave it out"
+    )

@@ -1,0 +1,176 @@
+"""What `headtool.compare` and the commands ``compare`` and ``curve`` do with a model.
+
+Methods, analysis and the model meet here, which only this room may know all of.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtool.analysis.comparison import TABLES, Comparison
+from headtool.cli.pipeline import Pipeline
+from headtool.cli.request import Request
+from headtool.data import TextData, load_data
+from headtool.heads import Kind
+from headtool.methods import get_method
+from headtool.methods.base import Method
+from headtool.models import load_model
+from headtool.models.base import ModelAdapter
+from headtool.models.generation import Search
+from headtool.progress import Progress, silent
+from headtool.runs import check_output, write_run
+from headtool.stages import stages
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["DEFAULT_METHODS", "compare", "run_comparison"]
+
+DEFAULT_METHODS = ("gradient", "ablation", "gates", "confidence")
+
+
+def compare(
+    model: ModelAdapter | str,
+    data: TextData | str | Sequence[TextData | str],
+    *,
+    methods: Sequence[Method | str] = DEFAULT_METHODS,
+    select_data: TextData | str | None = None,
+    kinds: Iterable[Kind] | None = None,
+    metric: str | None = None,
+    search: Search | None = None,
+    steps: str = "10%",
+    iterative: bool = False,
+    keep_one_per_layer: bool = False,
+    per_kind: bool = False,
+    draws: int = 20,
+    alpha: float = 0.05,
+    margin: float | None = None,
+    resamples: int | None = None,
+    limit: int | None = None,
+    batch_tokens: int = 4096,
+    seed: int = 0,
+    out: Path | str | None = None,
+    force: bool = False,
+    progress: Progress = silent,
+) -> Comparison:
+    """Compare scoring methods on one model: what ``headtool compare`` does.
+
+    Heads are scored on one half of the first data set, drawn at random, or on `select_data`.
+    Everything else is measured on the other half, and on all of the further data sets.
+
+    Parameters
+    ----------
+    model
+        A model, or its SPEC.
+    data
+        One or more data sets, or their SPECs. The first is the one of the curves.
+    methods
+        Scoring methods, or their names for their default options.
+    select_data
+        Scores heads on this data set, so that the first of `data` is not halved.
+    kinds, metric, search, steps, iterative, keep_one_per_layer, per_kind, draws
+        As for `Request`.
+    alpha, margin, resamples, limit, batch_tokens, seed
+        As for `Request`.
+    out
+        Run directory to write. While it is unfinished, what was done lies beside it and is
+        continued by the same call.
+    force
+        Replace a run that is there.
+    progress
+        Reports progress.
+
+    Returns
+    -------
+    Comparison
+        Its tables; methods that failed are in `Comparison.failures`.
+
+    Raises
+    ------
+    HeadtoolError
+        If something does not fit, or all methods fail.
+    """
+    request = Request(
+        methods=tuple(get_method(m)() if isinstance(m, str) else m for m in methods),
+        kinds=None if kinds is None else tuple(kinds),
+        metric=metric,
+        search=search or Search(),
+        steps=steps,
+        iterative=iterative,
+        keep_one_per_layer=keep_one_per_layer,
+        per_kind=per_kind,
+        draws=draws,
+        alpha=alpha,
+        margin=margin,
+        resamples=resamples,
+        limit=limit,
+        batch_tokens=batch_tokens,
+        seed=seed,
+    )
+
+    def text(item: TextData | str) -> TextData:
+        return load_data(item, limit=limit) if isinstance(item, str) else item
+
+    sets = [data] if isinstance(data, TextData | str) else list(data)
+    return run_comparison(
+        load_model(model) if isinstance(model, str) else model,
+        [text(item) for item in sets],
+        None if select_data is None else text(select_data),
+        request,
+        out=None if out is None else Path(out),
+        force=force,
+        progress=progress,
+    )
+
+
+def run_comparison(
+    model: ModelAdapter,
+    data: Sequence[TextData],
+    select_data: TextData | None,
+    request: Request,
+    *,
+    name: str = "compare",
+    command: str = "",
+    out: Path | None = None,
+    force: bool = False,
+    progress: Progress = silent,
+) -> Comparison:
+    """Run a comparison on what is loaded; see `compare`.
+
+    Parameters
+    ----------
+    model, data, select_data, request, out, force, progress
+        As for `compare`.
+    name
+        ``compare``, or ``curve``, which leaves out single heads and methods' agreement.
+    command
+        The command that makes it again, for the run.
+    """
+    pipeline = Pipeline(model, data, select_data, request, name=name, progress=progress)
+    if out is not None:
+        check_output(out, force=force)
+    with stages(out, pipeline.description, force=force) as kept:
+        tables, settings = pipeline.run(kept)
+        if out is None:
+            return _comparison(tables, settings)
+        run = write_run(
+            out,
+            command=command,
+            provenance=pipeline.manifest(settings),
+            tables=tables,
+            weights=pipeline.weights,
+            force=force,
+        )
+    return dataclasses.replace(
+        _comparison(tables, settings),
+        command=command,
+        created=str(run.manifest["created"]),
+        folder=out,
+    )
+
+
+def _comparison(tables: Mapping[str, pd.DataFrame], settings: Mapping[str, Any]) -> Comparison:
+    return Comparison(**{name: tables[name] for name in TABLES}, settings=settings)

@@ -1,0 +1,165 @@
+"""Which examples select heads, and which show what the selection is worth."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headtool.data import TextData
+from headtool.errors import HeadtoolError
+from headtool.models.base import Examples, ModelAdapter
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Split", "split_data"]
+
+_LOG = logging.getLogger("headtool")
+_LEAST = 4  # examples of a set that is halved; two are what a test needs
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Examples by their use.
+
+    Attributes
+    ----------
+    selection
+        The examples on which heads are scored.
+    evaluation
+        By data set, the examples on which everything else is measured.
+    selection_spec, select_data
+        The data set that selects, and the same if it was asked for, else None.
+    frame
+        Columns data, example and split; see `headtool.analysis.comparison`.
+    """
+
+    selection: Examples
+    evaluation: Mapping[str, Examples]
+    selection_spec: str
+    select_data: str | None
+    frame: pd.DataFrame
+
+    @property
+    def sources(self) -> dict[str, dict[str, Any]]:
+        """Provenance of the evaluation examples by data set."""
+        return {spec: _source(examples) for spec, examples in self.evaluation.items()}
+
+    @property
+    def selection_source(self) -> dict[str, Any]:
+        """Provenance of the examples that select."""
+        return _source(self.selection)
+
+
+def split_data(
+    model: ModelAdapter,
+    data: Sequence[TextData],
+    select_data: TextData | None,
+    *,
+    limit: int | None,
+    batch_tokens: int,
+    seed: int,
+) -> Split:
+    """Tokenise the data sets, and halve the first at random unless another one selects.
+
+    Raises
+    ------
+    HeadtoolError
+        If there is no data set, two are the same, or one is too small.
+    """
+    import pandas as pd
+
+    def cut(text: TextData) -> TextData:
+        return text if limit is None or text.kind == "text" else text.head(limit)
+
+    data = [cut(text) for text in data]
+    select_data = None if select_data is None else cut(select_data)
+    _check_different([*data, *([] if select_data is None else [select_data])])
+
+    def encode(text: TextData) -> Examples:
+        examples = model.encode(text, batch_tokens=batch_tokens, seed=seed)
+        if limit is not None and len(examples) > limit:
+            examples = examples.head(limit)  # a running text becomes examples only now
+        if examples.truncated:
+            _LOG.warning(
+                "%s: %d of %d examples were cut to the model's length",
+                text.spec,
+                examples.truncated,
+                len(examples),
+            )
+        return examples
+
+    first, *others = data
+    rows = []
+    if select_data is not None:
+        selection, evaluation = encode(select_data), encode(first)
+        rows.append((select_data.spec, np.arange(len(selection)), "selection"))
+        rows.append((first.spec, np.arange(len(evaluation)), "evaluation"))
+    elif first.kind == "text":
+        whole = encode(first)
+        halves = _halves(len(whole), first.spec, seed)
+        selection, evaluation = (whole.take(half) for half in halves)
+        rows += [(first.spec, *row) for row in zip(halves, _USES, strict=True)]
+    else:
+        # Taken from the text, so that whatever looks at it later (references, say) sees the same.
+        halves = _halves(len(first), first.spec, seed)
+        selection, evaluation = (encode(first.take(half.tolist())) for half in halves)
+        rows += [(first.spec, *row) for row in zip(halves, _USES, strict=True)]
+    evaluated = {first.spec: evaluation}
+    for text in others:
+        evaluated[text.spec] = encode(text)
+        rows.append((text.spec, np.arange(len(evaluated[text.spec])), "evaluation"))
+    frames = [
+        pd.DataFrame({"data": spec, "example": index, "split": use}) for spec, index, use in rows
+    ]
+    return Split(
+        selection,
+        evaluated,
+        (select_data or first).spec,
+        None if select_data is None else select_data.spec,
+        pd.concat(frames, ignore_index=True),
+    )
+
+
+_USES = ("selection", "evaluation")
+
+
+def _halves(count: int, spec: str, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Two random halves, each in the order of the data; the second is larger by one if any."""
+    if count < _LEAST:
+        raise HeadtoolError(
+            f"{spec} has {count} examples, and a half of them selects heads while the other "
+            f"evaluates them, which takes {_LEAST}; give more, or another data set with "
+            "--select-data"
+        )
+    order = np.random.default_rng([seed, 11]).permutation(count)
+    return np.sort(order[: count // 2]), np.sort(order[count // 2 :])
+
+
+def _check_different(data: Sequence[TextData]) -> None:
+    if not data:
+        raise HeadtoolError("no data set to compare on; name one or more")
+    for number, text in enumerate(data):
+        for other in data[:number]:
+            if text.spec == other.spec:
+                raise HeadtoolError(f"data set {text.spec} is given twice; leave one out")
+            if text.fingerprint == other.fingerprint:
+                raise HeadtoolError(
+                    f"{text.spec} holds the same as {other.spec}, so that one would select heads "
+                    "for the other or agree with it by construction; leave one out"
+                )
+
+
+def _source(examples: Examples) -> dict[str, Any]:
+    return {
+        "spec": examples.data.spec,
+        "examples": len(examples),
+        "truncated": examples.truncated,
+        "batch_tokens": examples.batch_tokens,
+        "sha256": examples.data.fingerprint,
+    }
