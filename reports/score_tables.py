@@ -10,6 +10,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from headtool.reports.ablation_tables import written_search
 from headtool.reports.tables import HeatMap, plain_table, short
 from headtool.reports.text import visible
 from headtool.results import HeadScores
@@ -44,6 +45,9 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
     )
     if options:
         yield Text(f"  {visible(options)}", style="dim")
+    if "search" in result.provenance:
+        search, signature = result.provenance["search"], result.provenance["signature"]
+        yield Text(f"  {written_search(search)}; {signature}", style="dim")
     for kind, part in result.frame.groupby("kind", sort=False):
         rows = {
             int(str(layer)): row.sort_values("head")["score"].tolist()
