@@ -114,10 +114,8 @@ class Gates(Method):
 
     def compute(self, job: Job) -> Scored:
         """Train the gates, and evaluate what they keep."""
-        if self.heads is not None and not 1 <= self.heads <= job.sites.n_heads:
-            raise HeadtoolError(
-                f"gates.heads must be between 1 and {job.sites.n_heads}, got {self.heads}"
-            )
+        if self.heads is not None:
+            job.check_heads("gates.heads", self.heads)
         training, held_out = self._split(job)
         trained = self._trained_weights(job)
         original = {name: weight.detach().clone() for name, weight in trained.items()}

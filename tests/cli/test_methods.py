@@ -34,7 +34,9 @@ def listed(headtool) -> dict[str, dict[str, object]]:
 
 def test_json_lists_every_option_with_default_and_help(headtool) -> None:
     found = listed(headtool)
-    assert list(found) == ["ablation", "confidence", "gates", "gradient"]
+    assert list(found) == [
+        *("ablation", "confidence", "fisher", "gates", "gradient", "random"),
+    ]
     options = {
         f"{name}.{option['name']}": option["default"]
         for name, method in found.items()
@@ -48,6 +50,10 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         "ablation.length_penalty": None,
         "confidence.statistic": "max",
         "confidence.exclude": "eos",
+        "fisher.granularity": "batch",
+        "fisher.batch_size": 32,
+        "fisher.samples": 2048,
+        "fisher.heads": None,
         "gates.lambda": 0.02,
         "gates.heads": None,
         "gates.penalty": "sum",
@@ -103,7 +109,7 @@ def test_every_option_can_be_set_to_its_default(headtool, bert, reviews) -> None
     words = [word for setting in settings for word in ("--set", setting)]
     done = headtool(
         *("score", "--model", bert, "--data", reviews, "--format", "json"),
-        *("--method", "ablation,confidence,gates,gradient", "--set", "gates.steps=2", *words),
+        *("--method", ",".join(listed(headtool)), "--set", "gates.steps=2", *words),
     )
     assert done.code == 0, done.err
 
