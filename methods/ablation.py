@@ -9,7 +9,7 @@ import numpy as np
 
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
-from headtool.measurement import described, measure
+from headtool.measurement import described
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.metrics import get_metric
 from headtool.models.generation import Search, generator
@@ -85,7 +85,7 @@ class Ablation(Method):
                 f"{metric.name}; add --metric bleu, chrf or ter, or leave them out"
             )
         masks = [HeadMask.without(job.model.sites, [head]) for head in job.sites.heads]
-        measured = measure(
+        measured = job.measure(
             job.model,
             job.examples,
             masks,

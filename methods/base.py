@@ -7,7 +7,7 @@ import math
 import types
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from headtool.errors import HeadtoolError, nearest
 from headtool.heads import HeadMask, Kind, Sites
+from headtool.measurement import Measured, measure
 from headtool.metrics import Metric, default_metric, get_metric
 from headtool.models.base import Examples, ModelAdapter
 from headtool.progress import Progress, silent
@@ -36,6 +37,9 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+
+Measure = Callable[..., Measured]
+"""What takes the arguments of `headtool.measurement.measure`."""
 
 
 def option(default: T, help: str, *, choices: Iterable[str] = ()) -> T:
@@ -70,6 +74,9 @@ class Job:
         Seed of everything random.
     progress
         Reports progress.
+    measure
+        Runs masks and measures them, as `headtool.measurement.measure` does. A comparison hands its
+        own in, which keeps what is finished and runs no mask twice.
     """
 
     model: ModelAdapter
@@ -78,6 +85,7 @@ class Job:
     metric: Metric
     seed: int = 0
     progress: Progress = silent
+    measure: Measure = measure
 
     def columns(self, per_head: NDArray[np.float64]) -> NDArray[np.float64]:
         """Pick the job's heads from an array whose last axis runs over all heads of the model."""
@@ -172,6 +180,7 @@ class Method(ABC):
         metric: str | None = None,
         seed: int = 0,
         progress: Progress = silent,
+        measure: Measure = measure,
     ) -> HeadScores:
         """Score the heads of a model on a data set.
 
@@ -189,21 +198,24 @@ class Method(ABC):
             Seed of everything random.
         progress
             Reports progress.
+        measure
+            Runs masks, for methods that do; see `Job`.
 
         Returns
         -------
         HeadScores
             A row per head, with the provenance that reproduces it.
         """
-        measure = get_metric(
+        measured_by = get_metric(
             metric or default_metric(model.task),
             task=model.task,
             n_labels=len(model.labels) or None,
         )
-        job = Job(model, examples, model.sites.restrict(kinds), measure, seed, progress)
+        sites = model.sites.restrict(kinds)
+        job = Job(model, examples, sites, measured_by, seed, progress, measure)
         scored = self.compute(job)
         frame = score_frame(self.name, job.sites, scored.score, scored.stderr, **scored.columns)
-        source = provenance(model, examples, self.name, self.settings(), measure.name, seed)
+        source = provenance(model, examples, self.name, self.settings(), measured_by.name, seed)
         return HeadScores(
             self.name,
             frame,

@@ -8,16 +8,20 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors.torch import load_file
 
 from headtool.heads import HeadMask
-from headtool.measurement import measure
+from headtool.measurement import Measured, measure
 from headtool.metric_base import Metric
 from headtool.models.base import Examples, ModelAdapter
 from headtool.models.generation import Search
 from headtool.progress import Progress, silent
+from headtool.replacement import Replacement, Zero
 from headtool.results import HeadScores, Outcomes
 from headtool.runs import check_output, read_run, write_run
+from headtool.translation_metrics import TranslationMetric
 from headtool.units import UnitStore, digest
 
 __all__ = ["Stages", "stages"]
@@ -34,6 +38,7 @@ class Stages:
 
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
+        self._pools: dict[tuple[int, str, Search | None], _Pool] = {}
 
     def scores(self, name: str, compute: Callable[[], HeadScores]) -> HeadScores:
         """Return the scores of a finished stage, or compute and keep them."""
@@ -67,30 +72,88 @@ class Stages:
             load_file(place / "weights.safetensors") if run.manifest["weights"] else {},
         )
 
-    def outcomes(
+    def measure(
         self,
-        name: str,
+        stage: str,
         model: ModelAdapter,
         examples: Examples,
         masks: Sequence[HeadMask],
         metric: Metric,
         *,
         search: Search | None = None,
+        replacement: Replacement | None = None,
+        rescale: bool = False,
+        reuse: bool = True,
         progress: Progress = silent,
-    ) -> Outcomes:
-        """Run the masks on the examples, without the units that are finished.
+    ) -> Measured:
+        """Do what `headtool.measurement.measure` does, but no mask twice and no unit again.
 
-        All masks of a comparison are evaluated here; see `headtool.measurement.measure`.
+        All masks of a comparison are evaluated here, the methods' own included.
+
+        Parameters
+        ----------
+        stage
+            Name of the stage, under which finished units are kept.
+        model, examples, masks, metric, search, replacement, rescale, progress
+            As for `headtool.measurement.measure`.
+        reuse
+            Whether outcomes of the same masks on the same examples may be taken over. Not where the
+            model itself is another one.
         """
+
+        def run(wanted: Sequence[HeadMask]) -> Measured:
+            with self._store(stage, wanted) as store:
+                return measure(
+                    model,
+                    examples,
+                    wanted,
+                    metric,
+                    search=search,
+                    replacement=replacement,
+                    rescale=rescale,
+                    store=store,
+                    progress=progress,
+                )
+
+        if not reuse or rescale or not isinstance(replacement, Zero | None):
+            return run(masks)
+        decoded = metric.name if isinstance(metric, TranslationMetric) else ""
+        pool = self._pools.setdefault((id(examples), decoded, search), _Pool(examples))
+        missing = [mask for mask in dict.fromkeys(masks) if mask not in pool.rows]
+        if missing or pool.whole is None:
+            pool.add(run(missing).outcomes)
+        return Measured(pool.take(masks))
+
+    @contextlib.contextmanager
+    def _store(self, stage: str, masks: Sequence[HeadMask]) -> Iterator[UnitStore | None]:
         if self.folder is None:
-            return measure(
-                model, examples, masks, metric, search=search, progress=progress
-            ).outcomes
-        description = {"stage": name, "masks": digest([mask.to_json() for mask in masks])}
-        with UnitStore(self.folder / name, description) as store:
-            return measure(
-                model, examples, masks, metric, search=search, store=store, progress=progress
-            ).outcomes
+            yield None
+            return
+        which = digest([mask.to_json() for mask in masks])
+        with UnitStore(self.folder / f"{stage}.{which[:12]}", {"masks": which}) as store:
+            yield store
+
+
+class _Pool:
+    """Outcomes of masks on some examples, whoever asked for them."""
+
+    def __init__(self, examples: Examples) -> None:
+        self.examples = examples  # kept, so that no other object takes over its id
+        self.whole: Mapping[str, NDArray[np.float64]] | None = None
+        self.rows: dict[HeadMask, Mapping[str, NDArray[np.float64]]] = {}
+
+    def add(self, outcomes: Outcomes) -> None:
+        self.whole = outcomes.whole
+        self.rows |= {mask: outcomes.row(i) for i, mask in enumerate(outcomes.masks)}
+
+    def take(self, masks: Sequence[HeadMask]) -> Outcomes:
+        assert self.whole is not None
+        count = len(next(iter(self.whole.values())))
+        masked = {
+            name: np.array([self.rows[mask][name] for mask in masks]).reshape(-1, count)
+            for name in self.whole
+        }
+        return Outcomes(tuple(masks), self.whole, masked)
 
 
 @contextlib.contextmanager
