@@ -71,9 +71,10 @@ def minimum_detectable_effect(
     from statsmodels.stats.power import TTestPower
 
     n = paired.n_examples
-    standardised = TTestPower().solve_power(nobs=n, alpha=level, power=power)
+    # A number, or at some levels (.00988 with 60 examples) an array that holds it.
+    standardised = np.asarray(TTestPower().solve_power(nobs=n, alpha=level, power=power)).item()
     spread = np.where(paired.stderr > 0, paired.stderr, np.nan)
-    return np.asarray(spread * np.sqrt(n) * float(standardised), dtype=np.float64)
+    return np.asarray(spread * np.sqrt(n) * standardised, dtype=np.float64)
 
 
 def mcnemar_power(effect: ArrayLike, discordance: ArrayLike, n: int, level: float) -> Array:

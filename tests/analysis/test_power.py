@@ -67,6 +67,17 @@ def test_mde_of_means_is_that_of_the_paired_t_test(rng: np.random.Generator) -> 
         assert power == pytest.approx(0.8, abs=1e-6)
 
 
+def test_mde_of_means_at_a_level_where_statsmodels_answers_with_an_array(
+    rng: np.random.Generator,
+) -> None:
+    whole = rng.normal(size=60)
+    paired = Paired.from_values(whole, [whole + rng.normal(size=60)], higher_is_better=True)
+    levels = (0.0098, 0.009881858569942573, 0.0099)
+    values = [minimum_detectable_effect(paired, level)[0] for level in levels]
+    assert values == sorted(values, reverse=True)
+    assert values[0] == pytest.approx(values[2], rel=0.01)
+
+
 def test_mde_is_nan_where_nothing_varies() -> None:
     paired = Paired.from_values([1.0, 2.0, 3.0], [[1.0, 2.0, 3.0]], higher_is_better=False)
     assert np.isnan(minimum_detectable_effect(paired, 0.05)).all()
