@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Measured", "described", "measure", "references"]
+
+
+_LOGGER = logging.getLogger("headtool.measurement")
 
 
 @dataclass(frozen=True)
@@ -133,6 +137,8 @@ def references(model: ModelAdapter, examples: Examples) -> tuple[str, ...]:
     raw file gives the number to report.
     """
     targets = examples.data.columns["target"]
+    if isinstance(model, FairseqModel) and model.bpe.name == "none":
+        _report_subwords(examples.data.spec, targets)
     if not examples.data.pretokenized:
         return targets
     assert isinstance(model, FairseqModel)  # no other model takes symbols
@@ -142,3 +148,16 @@ def references(model: ModelAdapter, examples: Examples) -> tuple[str, ...]:
         for target in targets
     ]
     return tuple(model.bpe.decode(" ".join(line)) for line in symbols)
+
+
+def _report_subwords(spec: str, targets: Sequence[str]) -> None:
+    """Tell the user if subwords are going to be compared."""
+    symbols = {symbol for target in targets for symbol in target.split(" ")}
+    subwords = sorted(symbol for symbol in symbols if symbol[:1] == "▁" or symbol[-2:] == "@@")
+    if subwords:
+        _LOGGER.warning(
+            "%s holds subwords such as %s, and no --bpe says how to join them: they are compared "
+            "as they are, which is not the BLEU that others report",
+            spec,
+            subwords[0],
+        )

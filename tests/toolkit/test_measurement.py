@@ -256,6 +256,21 @@ def test_references_of_symbols_are_those_of_fairseq_generate(
     assert expected[1] == "c<<unk>>d"
 
 
+@pytest.mark.parametrize("binary", [True, False])
+def test_subwords_that_nobody_joins_are_reported(
+    save_fairseq: Callable[..., Path], caplog: pytest.LogCaptureFixture, binary: bool
+) -> None:
+    model = load_fairseq(
+        f"fairseq:{save_fairseq()}", device=torch.device("cpu"), dtype=torch.float32
+    )
+    for target, told in (("c@@ d e", True), ("▁c d", True), ("c d", False)):
+        columns = {"source": ("a",), "target": (target,)}
+        data = TextData("bin", "translation", columns, pretokenized=binary)
+        caplog.clear()
+        assert references(model, model.encode(data)) == (target,)
+        assert ("no --bpe says how to join them" in caplog.text) is told
+
+
 def test_references_of_text_are_taken_as_they_are(builtin: FairseqModel) -> None:
     lines = ("  two  spaces ", "")
     data = TextData("text", "translation", {"source": ("the crane", "it"), "target": lines})
