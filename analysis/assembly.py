@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.analysis.agreement import agreement, concordance
+from headtool.analysis.agreement import AGREEMENT_COLUMNS, agreement, concordance
 from headtool.analysis.assessment import TEST_COLUMNS, assess_outcomes
 from headtool.analysis.correlation import CORRELATION_COLUMNS, correlate
 from headtool.analysis.curves import (
@@ -29,7 +29,7 @@ from headtool.analysis.paired import Paired
 from headtool.curves import CurveMasks, layers_of
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask, Sites
-from headtool.metric_base import Metric
+from headtool.metric_base import Array, Metric
 from headtool.results import SCORE_COLUMNS, Outcomes
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ class Findings:
         The outcomes of all masks of the curves, and of single heads, on the first data set.
     lines
         The curves, with the numbers of their masks there.
-    selection_outcomes, selection_lines
-        The same for the methods' masks on the examples that selected them.
+    again
+        Per method its scores on the evaluation examples; none for ``curve``.
     """
 
     sites: Sites
@@ -98,8 +98,7 @@ class Findings:
     curves: tuple[CurveMasks, ...]
     outcomes: Outcomes
     lines: tuple[Line, ...]
-    selection_outcomes: Outcomes
-    selection_lines: tuple[Line, ...]
+    again: Mapping[str, pd.DataFrame]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,7 +110,10 @@ class Assembled:
 
 
 def lines_of(
-    masks: CurveMasks, model: Sites, number: Callable[[HeadMask], int], *, random: bool
+    masks: CurveMasks,
+    again: Mapping[str, NDArray[np.bool_]],
+    model: Sites,
+    number: Callable[[HeadMask], int],
 ) -> list[Line]:
     """Turn masks into curves, giving every mask its number.
 
@@ -119,12 +121,12 @@ def lines_of(
     ----------
     masks
         What is closed at every point.
+    again
+        What the methods close if they select on the evaluation examples.
     model
         All sites of the model.
     number
         Gives a mask its number, such as `MaskNumbers.add`.
-    random
-        Whether the random masks are wanted as well.
     """
 
     def numbers(closed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -137,7 +139,11 @@ def lines_of(
         Line(masks.kind, name, masks.budgets, total, numbers(closed))
         for name, closed in masks.closed.items()
     ]
-    if random and len(masks.random):
+    lines += [
+        Line(masks.kind, name, masks.budgets, total, numbers(closed), again=True)
+        for name, closed in again.items()
+    ]
+    if len(masks.random):
         lines.append(Line(masks.kind, "random", masks.budgets, total, numbers(masks.random)))
         lines += [
             Line(masks.kind, f"random-matched:{name}", masks.budgets, total, numbers(closed), name)
@@ -192,6 +198,7 @@ def assemble(
         "overlap": overlap(kept, layers),
         "kept": kept_frame(kept, found.sites.heads),
         "consensus": consensus(kept, found.sites.heads),
+        "stability": _stability(found, scores, layers, alpha=alpha, seed=seed),
     }
     chosen = resamples or default_resamples("holm", alpha, _comparisons(found.lines))
     tables |= _curve_tables(found, alpha=alpha, resamples=chosen, seed=seed)
@@ -224,9 +231,30 @@ def _score_table(scores: Mapping[str, pd.DataFrame], selection: str) -> pd.DataF
     return table
 
 
+def _stability(
+    found: Findings,
+    scores: Mapping[str, Array],
+    layers: NDArray[np.int64],
+    *,
+    alpha: float,
+    seed: int,
+) -> pd.DataFrame:
+    """Agreement of every method with itself on other examples."""
+    import pandas as pd
+
+    columns = [name for name in AGREEMENT_COLUMNS if name not in ("method_x", "method_y")]
+    frames = [pd.DataFrame(columns=["method", *columns])]
+    for name, again in found.again.items():
+        pair = {name: scores[name], f"{name} again": again["score"].to_numpy(np.float64)}
+        frame = agreement(pair, layers, alpha=alpha, rng=seed)[columns]
+        frame.insert(0, "method", name)
+        frames.append(frame)
+    return _joined(frames)
+
+
 def _comparisons(lines: Sequence[Line]) -> int:
     """How many curve tests there are at most: pairs of methods, two baselines for each."""
-    methods = len({line.method for line in lines if not line.is_random})
+    methods = len({line.method for line in lines if not (line.is_random or line.again)})
     return methods * (methods - 1) // 2 + 2 * methods
 
 
@@ -243,7 +271,7 @@ def _curve_tables(
     singles = {}
     if found.singles:
         for place, line in enumerate(found.lines):
-            if line.is_random or line.kind != found.curves[0].kind:
+            if line.is_random or line.again or line.kind != found.curves[0].kind:
                 continue
             closed = found.curves[0].closed[line.method]
             singles[place] = [
@@ -259,16 +287,10 @@ def _curve_tables(
         resamples=resamples,
         seed=seed,
     )
-    selection = CurveBootstrap(
-        Paired.from_outcomes(found.selection_outcomes, metric),
-        found.selection_lines,
-        resamples=resamples,
-        seed=seed + 1,
-    )
     return {
         "curves": curve_frame(evaluation, alpha=alpha),
         "curve_tests": curve_tests(evaluation, alpha=alpha),
-        "optimism": optimism(selection, evaluation, alpha=alpha),
+        "optimism": optimism(evaluation, alpha=alpha),
         "additivity": additivity(evaluation, alpha=alpha),
     }
 

@@ -27,6 +27,7 @@ consensus       a budget and a head: how many methods keep it
 curves          a method (or baseline) at a budget: what is left of the metric
 curve_tests     a pair of curves, compared by the area between them
 optimism        a method at a budget: selecting and evaluating on the same examples flatters by this
+stability       a method: how alike it ranks the heads on two sets of examples
 additivity      a method at a budget: what its removed heads cost together, and one at a time
 correlations    a pair of data sets: are the same heads important on both
 failures        a method that failed, and why
@@ -79,9 +80,14 @@ curve_tests
     the rows of a kind. ``draws_beaten`` counts the random draws with a smaller area than method_x
     (NaN for pairs of methods).
 optimism
-    ``method budget share selection evaluation optimism low high``: the deltas of the method's mask
-    on the examples that selected it and on others; optimism is positive where selection looks
-    better.
+    ``method budget share selection evaluation optimism low high``: two deltas on the evaluation
+    examples, that of the heads which the method selects on these examples themselves, and that of
+    the heads which it selects on the selection examples (as everywhere else). Optimism is their
+    difference, positive where selecting and evaluating on the same examples looks better.
+stability
+    ``method``, then the columns of ``agreement`` from ``heads`` on: a method's ranking on the
+    selection examples against its own on the evaluation examples. No two methods can be expected to
+    agree better than each does with itself.
 additivity
     ``method budget share joint sum_of_singles gap low high``: the delta of the method's mask, the
     sum of the deltas of its heads one at a time, and joint minus sum with its bootstrap interval.
@@ -127,6 +133,7 @@ TABLES = (
     "curves",
     "curve_tests",
     "optimism",
+    "stability",
     "additivity",
     "correlations",
     "failures",
@@ -143,7 +150,7 @@ class Comparison:
     ----------
     splits, sites, scores, ablation, tests, agreement, concordance, overlap, kept, consensus
         See the module.
-    curves, curve_tests, optimism, additivity, correlations, failures
+    curves, curve_tests, optimism, stability, additivity, correlations, failures
         See the module.
     settings
         What was asked for and found, as JSON: ``command`` (``compare``, or ``curve``, whose other
@@ -177,6 +184,7 @@ class Comparison:
     curves: pd.DataFrame
     curve_tests: pd.DataFrame
     optimism: pd.DataFrame
+    stability: pd.DataFrame
     additivity: pd.DataFrame
     correlations: pd.DataFrame
     failures: pd.DataFrame
@@ -202,7 +210,8 @@ def read_comparison(source: Path | Run) -> Comparison:
     from headtool.runs import read_run
 
     run = read_run(source) if isinstance(source, Path) else source
-    settings = run.manifest.get("provenance", {}).get("compare")
+    provenance = run.manifest.get("provenance", {})
+    settings = provenance.get("compare", provenance.get("curve"))
     missing = [name for name in TABLES if name not in run.manifest["tables"]]
     if not isinstance(settings, dict) or missing:
         raise HeadtoolError(

@@ -116,6 +116,9 @@ class Line:
         [draws, B] for random masks.
     rival
         The method whose layers a baseline matches; empty for others.
+    again
+        Whether the heads were selected on the very examples that evaluate them, which only
+        :func:`optimism` looks at.
     """
 
     kind: str
@@ -124,6 +127,7 @@ class Line:
     total: int
     masks: NDArray[np.int64]
     rival: str = ""
+    again: bool = False
 
     def __post_init__(self) -> None:
         if self.masks.shape[-1] != len(self.budgets):
@@ -269,6 +273,8 @@ def curve_frame(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFra
     paired, rows = bootstrap.paired, []
     values = np.append(paired.masked_values, paired.whole_value)
     for line, drawn in zip(bootstrap.lines, bootstrap.drawn, strict=True):
+        if line.again:
+            continue
         low, high = percentile_interval(drawn, level=1 - alpha)
         deltas = bootstrap.deltas(line)
         mean = values[line.masks].mean(axis=0) if line.is_random else values[line.masks]
@@ -336,30 +342,33 @@ def additivity(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFram
     return pd.DataFrame(rows, columns=list(ADDITIVITY_COLUMNS))
 
 
-def optimism(
-    selection: CurveBootstrap, evaluation: CurveBootstrap, *, alpha: float = 0.05
-) -> pd.DataFrame:
+def optimism(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
     """Say how much better curves look on the examples that selected them, `OPTIMISM_COLUMNS`.
 
-    The two sets of examples are resampled independently.
+    Both selections are evaluated on the same examples: one was made on these, one on others.
 
     Parameters
     ----------
-    selection, evaluation
-        The same curves on either set of examples; further ones of `evaluation` are left out.
+    bootstrap
+        Curves, some of them twice: see `Line.again`.
     alpha
         The intervals have level ``1 - alpha`` at each budget by itself.
     """
     import pandas as pd
 
-    places = {(line.kind, line.method): i for i, line in enumerate(evaluation.lines)}
-    sign, rows = evaluation.sign, []
-    for line, on_selection in zip(selection.lines, selection.drawn, strict=True):
-        place = places[line.kind, line.method]
-        first, second = selection.deltas(line), evaluation.deltas(evaluation.lines[place])
-        drawn = sign * (on_selection - evaluation.drawn[place])
+    lines, rows = bootstrap.lines, []
+    for number, line in enumerate(lines):
+        if not line.again:
+            continue
+        other = next(
+            n
+            for n, one in enumerate(lines)
+            if not one.again and (one.kind, one.method) == (line.kind, line.method)
+        )
+        first, second = bootstrap.deltas(line), bootstrap.deltas(lines[other])
+        drawn = bootstrap.sign * (bootstrap.drawn[number] - bootstrap.drawn[other])
         low, high = percentile_interval(drawn, level=1 - alpha)
-        columns = (first, second, sign * (first - second), low, high)
+        columns = (first, second, bootstrap.sign * (first - second), low, high)
         for budget, share, *numbers in zip(
             line.budgets, line.share.tolist(), *map(np.ndarray.tolist, columns), strict=True
         ):
@@ -369,7 +378,7 @@ def optimism(
 
 def _pairs(lines: Sequence[Line], kind: str) -> list[tuple[int, int]]:
     """Numbers of the curves to be compared."""
-    here = [number for number, line in enumerate(lines) if line.kind == kind]
+    here = [n for n, line in enumerate(lines) if line.kind == kind and not line.again]
     methods = [number for number in here if not lines[number].is_random]
     baselines = [number for number in here if lines[number].is_random]
     pairs = list(itertools.combinations(methods, 2))

@@ -12,7 +12,7 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from headtool.cli import ablate, correlate, heads, methods, score, significance
+from headtool.cli import ablate, compare, correlate, curve, heads, methods, score, significance
 from headtool.cli.console import complain, note
 from headtool.errors import HeadtoolError, nearest, unknown
 
@@ -73,6 +73,8 @@ app.command("methods", epilog=methods.EXAMPLES)(methods.methods)
 app.command("heads", epilog=heads.EXAMPLES)(heads.heads)
 app.command("score", epilog=score.EXAMPLES)(score.score)
 app.command("ablate", epilog=ablate.EXAMPLES)(ablate.ablate)
+app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
+app.command("curve", epilog=curve.EXAMPLES)(curve.curve)
 app.command("correlate", epilog=correlate.EXAMPLES)(correlate.correlate)
 app.command("test", epilog=significance.EXAMPLES)(significance.significance)
 

@@ -22,11 +22,13 @@ from headtool.cli.splitting import Split, split_data
 from headtool.curves import CurveMasks
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
-from headtool.heads import Kind
-from headtool.measurement import described
+from headtool.heads import HeadMask, Kind
+from headtool.measurement import Measured, described
+from headtool.methods.ablation import Ablation
 from headtool.methods.base import Method
 from headtool.metrics import default_metric, get_metric
-from headtool.models.base import ModelAdapter
+from headtool.models.base import Examples, ModelAdapter
+from headtool.models.generation import Search
 from headtool.progress import Progress, silent
 from headtool.provenance import provenance
 from headtool.results import HeadScores, Outcomes
@@ -111,6 +113,8 @@ class Pipeline:
         names = [chosen] if decodes else list(dict.fromkeys([chosen, "loss"]))
         self.metrics = tuple(get_metric(n, task=model.task, n_labels=labels) for n in names)
         self.search = resolved_search(model, self.metric, request.search)
+        methods = tuple(_decoding_alike(method, self.search) for method in request.methods)
+        self.request = dataclasses.replace(request, methods=methods)
         self.split: Split = split_data(
             model,
             data,
@@ -122,6 +126,7 @@ class Pipeline:
         self.failures: list[dict[str, str]] = []
         self.weights: dict[str, Mapping[str, Tensor]] = {}
         self._scored: dict[str, HeadScores] = {}
+        self._again: dict[str, HeadScores] = {}
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -131,7 +136,7 @@ class Pipeline:
             for field in dataclasses.fields(self.request)
             if field.name not in ("methods", "search")
         }
-        first = next(iter(self.split.evaluation.values()))
+        first = self._first_examples
         source = provenance(
             self.model, first, self.name, options, self.metric.name, self.request.seed
         )
@@ -147,7 +152,7 @@ class Pipeline:
         """Return the provenance of the run, by which other commands find the outcomes in it too."""
         made: dict[str, Any] = {self.name: dict(settings)}
         if self.name == "compare":
-            first = next(iter(self.split.evaluation.values()))
+            first = self._first_examples
             alone = {"all_but_one": False, "rescale": False, "replacement": "zero"}
             made["ablate"] = {
                 **provenance(
@@ -174,7 +179,7 @@ class Pipeline:
 
         request = self.request
         for method in request.methods:
-            self._attempt("score", method, lambda method=method: self._score(kept, method))
+            self._attempt("score", method, lambda m=method: self._score(kept, m))
         closed = {family.kind: self._closed(kept, family) for family in self.families}
         self._check_some_left()
         curves = tuple(
@@ -226,52 +231,105 @@ class Pipeline:
             what = " ".join(what.split())
             _LOG.warning("%s failed and is left out: %s", method.name, what)
             self.failures.append({"stage": stage, "method": method.name, "error": what})
-            self._scored.pop(method.name, None)
+            for scored in (self._scored, self._again):
+                scored.pop(method.name, None)
             return None
 
     def _score(self, kept: Stages, method: Method) -> None:
-        scores = kept.scores(f"scores.{method.name}", lambda: self._scores_of(method))
+        scores = self._scores_of(kept, method, f"scores.{method.name}")
         check_scores(method.name, scores.frame, self.sites.n_heads)
         self._scored[method.name] = scores
 
-    def _scores_of(self, method: Method, kinds: Sequence[Kind] | None = None) -> HeadScores:
-        return method.score(
-            self.model,
-            self.split.selection,
-            kinds=self.request.kinds if kinds is None else kinds,
-            metric=self.metric.name,
-            seed=self.request.seed,
-            progress=self.progress,
+    def _scores_of(
+        self,
+        kept: Stages,
+        method: Method,
+        stage: str,
+        *,
+        kinds: Sequence[Kind] | None = None,
+        examples: Examples | None = None,
+        closing: bool = False,
+    ) -> HeadScores:
+        """Scores of one stage; by default of all heads, on the examples that select."""
+
+        def measured(*arguments: Any, **settings: Any) -> Measured:
+            return kept.measure(f"{stage}.masks", *arguments, **settings, reuse=not closing)
+
+        return kept.scores(
+            stage,
+            lambda: method.score(
+                self.model,
+                examples or self.split.selection,
+                kinds=self.request.kinds if kinds is None else kinds,
+                metric=self.metric.name,
+                seed=self.request.seed,
+                progress=self.progress,
+                measure=measured,
+            ),
         )
 
-    def _closed(self, kept: Stages, family: Family) -> dict[str, Closed]:
-        """Which heads each method closes at each point of a family's curve."""
+    def _closed(self, kept: Stages, family: Family, *, again: bool = False) -> dict[str, Closed]:
+        """Which heads each method closes at each point of a family's curve.
+
+        With `again`, it is the evaluation examples that select.
+        """
         closed: dict[str, Closed] = {}
+        first = self._again if again else self._scored
         for method in self.request.methods:
-            if method.name not in self._scored:
+            if method.name not in first:
                 continue
             if self.request.iterative:
                 rows = self._attempt(
-                    "score again", method, lambda m=method: self._iterative(kept, family, m)
+                    "score again",
+                    method,
+                    lambda m=method: self._iterative(kept, family, m, again=again),
                 )
             else:
-                rows = one_shot_closed(family, self._scored[method.name].frame)
+                rows = one_shot_closed(family, first[method.name].frame)
             if rows is not None:
                 closed[method.name] = rows
         return closed
 
-    def _iterative(self, kept: Stages, family: Family, method: Method) -> Closed:
+    def _iterative(self, kept: Stages, family: Family, method: Method, *, again: bool) -> Closed:
+        first = self._again if again else self._scored
+        use = "again" if again else "scores"
+
         def rescore(gone: int) -> HeadScores:
             if gone == 0:
-                return self._scored[method.name]
-            scores = kept.scores(
-                f"scores.{method.name}.{family.kind}.{gone}",
-                lambda: self._scores_of(method, family.sites.kinds),
+                return first[method.name]
+            scores = self._scores_of(
+                kept,
+                method,
+                f"{use}.{method.name}.{family.kind}.{gone}",
+                kinds=family.sites.kinds,
+                examples=self._first_examples if again else None,
+                closing=True,
             )
             check_scores(method.name, scores.frame, family.sites.n_heads)
             return scores
 
         return iterative_closed(family, self.model, rescore)
+
+    def _select_again(self, kept: Stages) -> dict[str, Closed]:
+        """What the methods would close if they selected on the evaluation examples."""
+        for method in self.request.methods:
+            if method.name in self._scored:
+                scores = self._attempt(
+                    "score the evaluation examples",
+                    method,
+                    lambda m=method: self._scores_of(
+                        kept, m, f"again.{m.name}", examples=self._first_examples
+                    ),
+                )
+                if scores is not None:
+                    check_scores(method.name, scores.frame, self.sites.n_heads)
+                    self._again[method.name] = scores
+        return self._closed(kept, self.families[0], again=True)
+
+    @property
+    def _first_examples(self) -> Examples:
+        """The evaluation examples of the first data set."""
+        return next(iter(self.split.evaluation.values()))
 
     def _check_some_left(self) -> None:
         if not self._scored:
@@ -282,24 +340,32 @@ class Pipeline:
         """Run all masks, each once."""
         all_sites = self.model.sites
         alone = single_masks(all_sites, self.sites.heads) if self.name == "compare" else []
-        numbers, on_selection = MaskNumbers(), MaskNumbers()
+        first, *others = self.split.evaluation
+        numbers = MaskNumbers()
         places = [numbers.add(item.mask) for item in alone]
+        again: dict[str, Closed] = {}
+        if alone:
+            self._outcomes(kept, "singles", first, numbers.masks)  # ablation scores by these too
+            again = self._select_again(kept)
+        self._check_some_left()
         lines = [
             line
             for masks in curves
-            for line in lines_of(masks, all_sites, numbers.add, random=True)
+            for line in lines_of(
+                masks.only(self._scored),
+                again if masks.kind == curves[0].kind else {},
+                all_sites,
+                numbers.add,
+            )
         ]
-        selection_lines = lines_of(curves[0], all_sites, on_selection.add, random=False)
-        first, *others = self.split.evaluation
-        outcomes = self._outcomes(kept, "evaluation", first, numbers)
+        outcomes = self._outcomes(kept, "curves", first, numbers.masks)
         singles: dict[str, Outcomes] = {}
         if alone:
             singles[first] = outcomes.take(places)
-            only = MaskNumbers()
-            for item in alone:
-                only.add(item.mask)
             for number, spec in enumerate(others, start=2):
-                singles[spec] = self._outcomes(kept, f"evaluation.{number}", spec, only)
+                singles[spec] = self._outcomes(
+                    kept, f"singles.{number}", spec, [item.mask for item in alone]
+                )
         return Findings(
             sites=self.sites,
             metrics=self.metrics,
@@ -311,27 +377,23 @@ class Pipeline:
                 spec: ablation_frame(alone, result, self.metrics)
                 for spec, result in singles.items()
             },
-            curves=tuple(curves),
+            curves=tuple(masks.only(self._scored) for masks in curves),
             outcomes=outcomes,
             lines=tuple(lines),
-            selection_outcomes=self._outcomes(kept, "selection", None, on_selection),
-            selection_lines=tuple(selection_lines),
+            again={name: scores.frame for name, scores in self._again.items()},
         )
 
-    def _outcomes(
-        self, kept: Stages, stage: str, spec: str | None, numbers: MaskNumbers
-    ) -> Outcomes:
-        """Run masks on the evaluation examples of a data set, or on those that select (None)."""
-        examples = self.split.selection if spec is None else self.split.evaluation[spec]
-        return kept.outcomes(
+    def _outcomes(self, kept: Stages, stage: str, spec: str, masks: Sequence[HeadMask]) -> Outcomes:
+        """Run masks on the evaluation examples of a data set."""
+        return kept.measure(
             stage,
             self.model,
-            examples,
-            numbers.masks,
+            self.split.evaluation[spec],
+            masks,
             self.metric,
             search=self.search,
             progress=self.progress,
-        )
+        ).outcomes
 
     def _settings(self, found: Mapping[str, Any]) -> dict[str, Any]:
         """The settings of a `Comparison`."""
@@ -369,3 +431,16 @@ class Pipeline:
             "versions": description["versions"],
             **found,
         }
+
+
+def _decoding_alike(method: Method, search: Search | None) -> Method:
+    """Let ablation decode as the comparison does, unless it was told how."""
+    if (
+        search is None
+        or not isinstance(method, Ablation)
+        or not method.uses_metric
+        or (method.beam, method.length_penalty) != (None, None)
+    ):
+        return method
+    penalty = search.length_penalty if search.beam != 1 else None
+    return dataclasses.replace(method, beam=search.beam, length_penalty=penalty)

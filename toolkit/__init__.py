@@ -18,6 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headtool.cli.comparing import compare
     from headtool.data import TextData, load_data
     from headtool.differentiation import differentiate
     from headtool.errors import HeadtoolError
@@ -37,6 +38,7 @@ __all__ = [
     "HeadtoolError",
     "Outcomes",
     "TextData",
+    "compare",
     "differentiate",
     "evaluate",
     "get_method",
@@ -55,6 +57,8 @@ _HOMES = {
     "HeadtoolError": "headtool.errors",
     "Outcomes": "headtool.results",
     "TextData": "headtool.data",
+    # It runs methods and analysis on a model, which only the room of the commands knows all of.
+    "compare": "headtool.cli.comparing",
     "differentiate": "headtool.differentiation",
     "evaluate": "headtool.evaluation",
     "get_method": "headtool.methods",

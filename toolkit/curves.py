@@ -8,7 +8,8 @@ layers matter, not which heads.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Container
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,6 +146,11 @@ class CurveMasks:
         }
         empty = (draws, len(budgets), sites.n_heads)
         return cls(kind, sites, budgets, closed, np.array(free).reshape(empty), matched)
+
+    def only(self, methods: Container[str]) -> CurveMasks:
+        """Return the same without the methods that are not named."""
+        closed = {name: rows for name, rows in self.closed.items() if name in methods}
+        return replace(self, closed=closed, matched={name: self.matched[name] for name in closed})
 
     def mask(self, closed: Closed, model: Sites) -> HeadMask:
         """Make a mask over all of the model's heads of one row [n]."""

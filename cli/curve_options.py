@@ -1,0 +1,91 @@
+"""The options that ``compare`` and ``curve`` share, each with its help."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headtool.cli.options import whole_number
+
+__all__ = [
+    "Alpha",
+    "Draws",
+    "Iterative",
+    "KeepOne",
+    "PerKind",
+    "Resamples",
+    "SelectData",
+    "Steps",
+]
+
+_CURVES, _DATA = "Curves", "Data"
+
+SelectData = Annotated[
+    str | None,
+    typer.Option(
+        "--select-data",
+        metavar="SPEC",
+        help="Score heads on this data set. Default: on one half of the first --data, drawn at "
+        "random; the other half evaluates.",
+        rich_help_panel=_DATA,
+    ),
+]
+Steps = Annotated[
+    str,
+    typer.Option(
+        metavar="SIZE",
+        help="Heads removed from point to point, such as 10% or 4; or the points themselves, such "
+        "as 20%,50%.",
+        rich_help_panel=_CURVES,
+    ),
+]
+Iterative = Annotated[
+    bool,
+    typer.Option(
+        "--iterative",
+        metavar="",
+        help="Score the heads that are left again after every step.",
+        rich_help_panel=_CURVES,
+    ),
+]
+KeepOne = Annotated[
+    bool,
+    typer.Option(
+        "--keep-one-per-layer",
+        metavar="",
+        help="Never remove the last head of a layer.",
+        rich_help_panel=_CURVES,
+    ),
+]
+PerKind = Annotated[
+    bool,
+    typer.Option(
+        "--per-kind",
+        metavar="",
+        help="Also curves of each attention kind, with the others whole.",
+        rich_help_panel=_CURVES,
+    ),
+]
+Draws = Annotated[
+    int,
+    typer.Option(
+        "--draws",
+        parser=whole_number("--draws", least=0),
+        metavar="N",
+        help="Random masks at every point, of any heads and matched to each method's layers.",
+        rich_help_panel=_CURVES,
+    ),
+]
+Alpha = Annotated[float, typer.Option(metavar="LEVEL", help="Level of tests and intervals.")]
+Resamples = Annotated[
+    int | None,
+    typer.Option(
+        "--resamples",
+        parser=whole_number("--resamples", least=1),
+        metavar="N",
+        help="Bootstrap resamples of the curves. Default: 10,000, and more where the correction "
+        "needs them.",
+        rich_help_panel=_CURVES,
+    ),
+]
