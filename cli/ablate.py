@@ -42,8 +42,10 @@ from headtool.cli.searching import (
     Beam,
     Greedy,
     LengthPenalty,
+    Tokenize,
     asked_search,
     resolved_search,
+    tokenized,
 )
 from headtool.errors import HeadtoolError
 
@@ -128,6 +130,7 @@ def ablate(
     beam: Beam = None,
     greedy: Greedy = False,
     length_penalty: LengthPenalty = None,
+    tokenize: Tokenize = None,
     columns: Columns = None,
     limit: Limit = None,
     batch_tokens: BatchTokens = 4096,
@@ -212,6 +215,7 @@ def ablate(
     names = [name] if name in TRANSLATION_METRICS else list(dict.fromkeys([name, "loss"]))
     n_labels = len(adapter.labels) or None
     metrics = [get_metric(name, task=adapter.task, n_labels=n_labels) for name in names]
+    metrics[0] = tokenized(metrics[0], tokenize)
     search = resolved_search(adapter, metrics[0], asked)
     examples = load_examples(
         adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet

@@ -28,7 +28,15 @@ from headtool.cli.options import (
     TrustCheckpoint,
     Verbose,
 )
-from headtool.cli.searching import Beam, Greedy, LengthPenalty, asked_search, resolved_search
+from headtool.cli.searching import (
+    Beam,
+    Greedy,
+    LengthPenalty,
+    Tokenize,
+    asked_search,
+    resolved_search,
+    tokenized,
+)
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
@@ -75,6 +83,7 @@ def correlate(
     beam: Beam = None,
     greedy: Greedy = False,
     length_penalty: LengthPenalty = None,
+    tokenize: Tokenize = None,
     columns: Columns = None,
     limit: Limit = None,
     batch_tokens: BatchTokens = 4096,
@@ -106,9 +115,9 @@ def correlate(
     if bool(runs) == bool(data):
         raise HeadtoolError("give either two or more runs, or two or more --data, and not both")
     if runs:
-        if beam is not None or greedy or length_penalty is not None:
+        if greedy or any(value is not None for value in (beam, length_penalty, tokenize)):
             raise HeadtoolError(
-                "--beam, --greedy and --lenpen are for --data: runs are decoded already"
+                "--beam, --greedy, --lenpen and --tokenize are for --data: runs are decoded already"
             )
         measured, provenance = _from_runs(runs, metric, kinds)
     else:
@@ -118,6 +127,7 @@ def correlate(
             kinds=kinds,
             metric=metric,
             asked=asked_search(metric, beam=beam, greedy=greedy, length_penalty=length_penalty),
+            tokenize=tokenize,
             columns=columns,
             limit=limit,
             batch_tokens=batch_tokens,
@@ -183,7 +193,7 @@ def _from_runs(
     from headtool.metrics import get_metric
     from headtool.runs import read_run
 
-    sets, sources = [], {}
+    sets, sources, signatures = [], {}, []
     for folder in runs:
         run = read_run(folder)
         source = sources[str(folder)] = run.source
@@ -201,6 +211,12 @@ def _from_runs(
         name = metric or source["metric"]
         labels = source["model"]["labels"]
         measure = get_metric(name, task=source["model"]["task"], n_labels=labels)
+        signatures.append(run.signature(measure))
+        if signatures[-1] != signatures[0]:
+            raise HeadtoolError(
+                f"{folder} has {signatures[-1]} and {runs[0]} {signatures[0]}; correlate runs that "
+                "count the same"
+            )
         sets.append((source["data"]["spec"], of_kinds(run.outcomes(measure), kinds), measure))
     return sets, {"runs": sources}
 
@@ -212,6 +228,7 @@ def _from_data(
     kinds: tuple[Kind, ...] | None,
     metric: str | None,
     asked: Search,
+    tokenize: str | None,
     columns: str | None,
     limit: int | None,
     batch_tokens: int,
@@ -232,6 +249,7 @@ def _from_data(
     masks = [item.mask for item in single_masks(adapter.sites, heads)]
     name = metric or default_metric(adapter.task)
     chosen = get_metric(name, task=adapter.task, n_labels=len(adapter.labels) or None)
+    chosen = tokenized(chosen, tokenize)
     search = resolved_search(adapter, chosen, asked)
     sets, sources = [], {}
     with progress_bar(quiet=quiet) as progress:

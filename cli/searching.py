@@ -1,4 +1,4 @@
-"""How commands let models translate: the options, and what they come to for a model."""
+"""How commands let models translate and compare: the options, and what they come to."""
 
 from __future__ import annotations
 
@@ -15,7 +15,15 @@ if TYPE_CHECKING:
     from headtool.models.base import ModelAdapter
     from headtool.models.generation import Search
 
-__all__ = ["Beam", "Greedy", "LengthPenalty", "asked_search", "resolved_search"]
+__all__ = [
+    "Beam",
+    "Greedy",
+    "LengthPenalty",
+    "Tokenize",
+    "asked_search",
+    "resolved_search",
+    "tokenized",
+]
 
 _DECODING = "Decoding, for bleu, chrf and ter"
 
@@ -43,6 +51,27 @@ LengthPenalty = Annotated[
         rich_help_panel=_DECODING,
     ),
 ]
+
+Tokenize = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenize",
+        metavar="NAME",
+        help="sacreBLEU's tokens for bleu: 13a, intl, zh, char or none. Default: 13a.",
+        rich_help_panel=_DECODING,
+    ),
+]
+
+
+def tokenized(metric: Metric, tokenize: str | None) -> Metric:
+    """Let BLEU count other tokens; for other metrics the option is an error."""
+    from headtool.translation_metrics import BLEU
+
+    if tokenize is None:
+        return metric
+    if not isinstance(metric, BLEU):
+        raise HeadtoolError(f"--tokenize is for --metric bleu, not for {metric.name}; leave it out")
+    return BLEU(tokenize)
 
 
 def asked_search(

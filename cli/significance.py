@@ -126,7 +126,7 @@ def significance(
         resamples=resamples,
         rng=seed,
     )
-    signature = _signature(measure, source)
+    signature = saved.signature(measure)
     by_kind = summarise_kinds(tests.frame, alpha=alpha)
     settings: dict[str, Any] = {
         "metric": name,
@@ -161,15 +161,6 @@ def significance(
         console = out()
         for part in test_tables(tests, by_kind, source, signature=signature):
             console.print(part)
-
-
-def _signature(metric: Measure, source: dict[str, Any]) -> str | None:
-    """Return sacreBLEU's signature of a metric: the run's own, or that of computing it now."""
-    from headtool.translation_metrics import TranslationMetric
-
-    if not isinstance(metric, TranslationMetric):
-        return None
-    return str(source["signature"]) if metric.name == source["metric"] else metric.signature
 
 
 def _print_compat(

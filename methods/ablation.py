@@ -14,7 +14,7 @@ from headtool.methods.base import Job, Method, Scored, option
 from headtool.metrics import get_metric
 from headtool.models.generation import Search, generator
 from headtool.replacement import REPLACEMENTS, replacement
-from headtool.translation_metrics import TRANSLATION_METRICS
+from headtool.translation_metrics import BLEU, TOKENIZERS, TRANSLATION_METRICS
 
 __all__ = ["Ablation"]
 
@@ -58,6 +58,10 @@ class Ablation(Method):
         None, "exponent of the length by which a beam's scores are divided; none: the model's own"
     )
 
+    tokenize: str = option(
+        "13a", "sacreBLEU's tokens for bleu; char for languages without spaces", choices=TOKENIZERS
+    )
+
     def check(self) -> None:
         """Check the search as far as that needs no model."""
         if self.beam is not None and self.beam < 1:
@@ -75,6 +79,12 @@ class Ablation(Method):
     def compute(self, job: Job) -> Scored:
         """Run one mask per head."""
         metric = get_metric("loss", task=job.model.task) if self.signal == "loss" else job.metric
+        if isinstance(metric, BLEU):
+            metric = BLEU(self.tokenize)
+        elif self.tokenize != "13a":
+            raise HeadtoolError(
+                f"ablation.tokenize is for bleu, not for {metric.name}; leave it out"
+            )
         search = None
         if metric.name in TRANSLATION_METRICS:
             asked = Search(beam=self.beam, length_penalty=self.length_penalty)

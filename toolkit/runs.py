@@ -99,6 +99,18 @@ class Run:
         references = self.table(f"{prefix}references")["text"].tolist()
         return Hypotheses.from_frame(frame, outcomes.masks).outcomes(references, metric)
 
+    def signature(self, metric: Metric) -> str | None:
+        """Return sacreBLEU's signature of the outcomes; None for metrics that have none.
+
+        The run's own, with the settings and version of the time, or that of computing it now.
+        """
+        from headtool.translation_metrics import TranslationMetric
+
+        if not isinstance(metric, TranslationMetric):
+            return None
+        source = self.source
+        return str(source["signature"]) if source["metric"] == metric.name else metric.signature
+
     def _lacks(self, metric: Metric) -> HeadtoolError:
         return HeadtoolError(
             f"{self.folder} was made for {self.source['metric']} and holds nothing for "

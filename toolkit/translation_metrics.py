@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from headtool.errors import unknown
 from headtool.metric_base import Array, Columns, Metric, column
 
-__all__ = ["BLEU", "CHRF", "TER", "TRANSLATION_METRICS", "TranslationMetric"]
+__all__ = ["BLEU", "CHRF", "TER", "TOKENIZERS", "TRANSLATION_METRICS", "TranslationMetric"]
+
+TOKENIZERS = ("13a", "intl", "zh", "char", "none")
+"""sacreBLEU's tokenizers that need no further package and no download."""
 
 
 class TranslationMetric(Metric):
-    """Compare hypotheses with one reference each, as sacreBLEU does with its default settings.
+    """Compare hypotheses with one reference each, as sacreBLEU does.
 
     The raw columns of these metrics are their sufficient statistics, named in `statistics`; a model
     does not return them, `compare` computes them from texts.
@@ -64,11 +69,18 @@ class TranslationMetric(Metric):
         return np.stack([column(columns, name) for name in self.statistics], axis=1)
 
 
+@dataclass(frozen=True)
 class BLEU(TranslationMetric):
-    """BLEU of a corpus, from 0 to 100: 13a tokens, case kept, exponential smoothing.
+    """BLEU of a corpus, from 0 to 100: case kept, exponential smoothing.
 
     Without a common word it is 0; without any word in hypotheses and references it is NaN, where
     sacreBLEU says 0.
+
+    Attributes
+    ----------
+    tokenize
+        One of `TOKENIZERS`, by sacreBLEU's names: ``13a`` for languages with spaces, ``zh`` for
+        Chinese, ``char`` for others without.
 
     References
     ----------
@@ -76,19 +88,25 @@ class BLEU(TranslationMetric):
     Post (2018), A call for clarity in reporting BLEU scores.
     """
 
-    name = "bleu"
-    unit = "BLEU"
-    statistics = (
+    tokenize: str = "13a"
+
+    name: ClassVar[str] = "bleu"
+    unit: ClassVar[str] = "BLEU"
+    statistics: ClassVar[tuple[str, ...]] = (
         "bleu_length",
         "bleu_reference_length",
         *(f"bleu_{count}_{order}" for count in ("matches", "total") for order in (1, 2, 3, 4)),
     )
 
+    def __post_init__(self) -> None:
+        if self.tokenize not in TOKENIZERS:
+            raise unknown("tokenizer", self.tokenize, TOKENIZERS)
+
     def _scorer(self) -> Any:
         import sacrebleu
 
         # It would warn of references that are tokenised, once per call.
-        return sacrebleu.BLEU(force=True)
+        return sacrebleu.BLEU(tokenize=self.tokenize, force=True)
 
     def from_sums(self, sums: Array) -> Array:
         """Return the brevity penalty times the geometric mean of the four precisions."""

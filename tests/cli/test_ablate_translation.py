@@ -310,6 +310,33 @@ def test_correlations_of_data_sets_and_of_their_runs(document, headtool, tmp_pat
     refused(headtool("correlate", *runs, "--greedy"), ("--greedy", "decoded already"))
 
 
+def test_other_tokens_of_bleu(document, headtool, tmp_path: Path) -> None:
+    common = ("ablate", *MT, *GREEDY, "--limit", 8, "--heads", "cross.2.2,cross.2.0")
+    runs = {name: tmp_path / name for name in ("13a", "char")}
+    found = {
+        name: document(*common, "--tokenize", name, "--out", out) for name, out in runs.items()
+    }
+    table = read_run(runs["char"]).table("hypotheses")
+    whole = table.loc[table["mask"] == "", "text"].tolist()
+    references = read_run(runs["char"]).table("references")["text"].tolist()
+    score = sacrebleu.corpus_bleu(whole, [references], tokenize="char").score
+    assert found["char"]["whole"]["bleu"] == pytest.approx(score, rel=1e-12)
+    assert found["13a"]["whole"]["bleu"] != pytest.approx(score)
+    tested = document("test", runs["char"], "--resamples", 200)["provenance"]["settings"]
+    assert "tok:char" in tested["signature"]
+    assert tested["whole"] == pytest.approx(score)
+    refused(headtool("correlate", *runs.values()), ("tok:char", "tok:13a", "count the same"))
+    scored = document(
+        *("score", *MT, "--metric", "bleu", "--limit", 8, "--kind", "cross"),
+        *("--method", "ablation", "--set", "ablation.beam=1", "--set", "ablation.tokenize=char"),
+    )
+    assert "tok:char" in scored["provenance"]["ablation"]["signature"]
+    lost = deltas(found["char"]["ablation"])
+    for row in scored["scores"]:
+        head = f"{row['kind']}.{row['layer']}.{row['head']}"
+        assert head not in lost or row["score"] == pytest.approx(-lost[head])
+
+
 def test_scores_are_what_bleu_loses(document, headtool, tmp_path: Path) -> None:
     out = tmp_path / "scores"
     common = (*MT, "--metric", "bleu", "--limit", 8, "--kind", "cross")
@@ -375,6 +402,7 @@ def test_options_that_do_not_fit(headtool, tmp_path: Path, arguments, words) -> 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
+        (("--set", "ablation.tokenize=zh"), ("ablation.tokenize is for bleu", "not for loss")),
         (("--set", "ablation.beam=2"), ("ablation.beam", "not for loss", "--metric bleu")),
         (("--metric", "bleu", "--set", "ablation.beam=0"), ("ablation.beam", "at least 1")),
         (

@@ -13,9 +13,10 @@ from headtool.analysis.assessment import assess_outcomes
 from headtool.analysis.compat import compat_tests
 from headtool.analysis.importance import Importance
 from headtool.analysis.paired import Paired
+from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Head, HeadMask, Sites
 from headtool.hypotheses import Hypotheses
-from headtool.translation_metrics import BLEU, CHRF, TER
+from headtool.translation_metrics import BLEU, CHRF, TER, TOKENIZERS
 
 METRICS = {"bleu": (BLEU(), sacrebleu.BLEU), "chrf": (CHRF(), sacrebleu.CHRF)}
 METRICS["ter"] = (TER(), sacrebleu.TER)
@@ -92,6 +93,21 @@ def test_signature_is_sacrebleus(name: str) -> None:
     scorer = theirs()
     scorer.corpus_score(["a"], [["b"]])
     assert metric.signature == f"{metric.unit.upper()}|{scorer.get_signature()}"
+
+
+@pytest.mark.parametrize("tokenize", TOKENIZERS)
+def test_tokenizers_are_sacrebleus(rng: np.random.Generator, tokenize: str) -> None:
+    hypotheses, references = corpus(rng, 20)
+    metric = BLEU(tokenize)
+    theirs = sacrebleu.BLEU(tokenize=tokenize, force=True)
+    value = metric.from_sums(metric.compare(hypotheses, references).sum(axis=0))
+    assert value == pytest.approx(theirs.corpus_score(hypotheses, [references]).score)
+    assert metric.signature == f"BLEU|{theirs.get_signature()}"
+
+
+def test_an_unknown_tokenizer_suggests_the_nearest() -> None:
+    with pytest.raises(HeadtoolError, match="unknown tokenizer '13'; did you mean '13a'"):
+        BLEU("13")
 
 
 def test_texts_of_unequal_number_are_refused() -> None:
