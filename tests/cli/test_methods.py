@@ -48,6 +48,7 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         "ablation.replacement": "zero",
         "ablation.beam": None,
         "ablation.length_penalty": None,
+        "ablation.tokenize": "13a",
         "confidence.statistic": "max",
         "confidence.exclude": "eos",
         "fisher.granularity": "batch",
