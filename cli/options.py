@@ -180,7 +180,12 @@ Kinds = Annotated[
 ]
 Metric = Annotated[
     str | None,
-    typer.Option("--metric", metavar="NAME", help="Metric. Default: the task's own."),
+    typer.Option(
+        "--metric",
+        metavar="NAME",
+        help="Such as accuracy, mcc, loss; for translations also bleu, chrf and ter, which decode. "
+        "Default: accuracy, pearson or loss, by the task.",
+    ),
 ]
 Seed = Annotated[
     int,

@@ -25,7 +25,7 @@ __all__ = [
     "tokenized",
 ]
 
-_DECODING = "Decoding, for bleu, chrf and ter"
+_DECODING = "Translation (bleu, chrf, ter)"
 
 Beam = Annotated[
     int | None,
