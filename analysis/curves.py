@@ -158,7 +158,7 @@ class Line:
         weights = np.zeros(len(self.budgets))
         weights[:-1] += gaps / 2
         weights[1:] += gaps / 2
-        return weights / gaps.sum()
+        return np.asarray(weights / gaps.sum())
 
 
 @dataclass(frozen=True, eq=False)

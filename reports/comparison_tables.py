@@ -53,7 +53,7 @@ def head_table(comparison: Comparison) -> pd.DataFrame:
     """
     first = comparison.tests[comparison.tests["data"] == comparison.settings["data"][0]]
     columns = [*_PLACE, "delta", "ci_low", "ci_high", "p", "p_adjusted", "verdict"]
-    table = first[columns].set_index(_PLACE)
+    table: pd.DataFrame = first[columns].set_index(_PLACE)
     for method, rows in comparison.scores.groupby("method", sort=False):
         scored = rows.set_index(_PLACE)
         table[f"score.{method}"] = scored["score"]
