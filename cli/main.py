@@ -12,7 +12,17 @@ from typing import Annotated, Any, cast
 import typer
 from typer.core import TyperGroup
 
-from headtool.cli import ablate, compare, correlate, curve, heads, methods, score, significance
+from headtool.cli import (
+    ablate,
+    compare,
+    correlate,
+    curve,
+    heads,
+    methods,
+    report,
+    score,
+    significance,
+)
 from headtool.cli.console import complain, note
 from headtool.errors import HeadtoolError, nearest, unknown
 
@@ -76,6 +86,7 @@ app.command("ablate", epilog=ablate.EXAMPLES)(ablate.ablate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("curve", epilog=curve.EXAMPLES)(curve.curve)
 app.command("correlate", epilog=correlate.EXAMPLES)(correlate.correlate)
+app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("test", epilog=significance.EXAMPLES)(significance.significance)
 
 

@@ -216,10 +216,12 @@ class Method(ABC):
         scored = self.compute(job)
         frame = score_frame(self.name, job.sites, scored.score, scored.stderr, **scored.columns)
         source = provenance(model, examples, self.name, self.settings(), measured_by.name, seed)
+        # A report tells what the method does and whom to cite, also where it is not installed.
+        cited = {"summary": self.summary, "reference": self.reference}
         return HeadScores(
             self.name,
             frame,
-            source | dict(scored.provenance),
+            source | cited | dict(scored.provenance),
             scored.tables,
             scored.weights,
             scored.outcomes,

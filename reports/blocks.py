@@ -1,0 +1,101 @@
+"""The parts that a report is made of, before any format is chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from markupsafe import Markup
+
+__all__ = ["Cell", "Choices", "Column", "DataTable", "Figure", "Panel", "Section", "View"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One drawing of a figure; `narrow` replaces it on a small screen."""
+
+    drawing: Markup
+    title: str = ""
+    narrow: Markup | None = None
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Drawings side by side over one caption."""
+
+    panels: Sequence[Panel]
+    caption: str
+    css: str = ""
+    legend: Sequence[tuple[str, str]] = ()
+    """Class and name of what the drawings' colours stand for."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table; numbers are set flush right."""
+
+    title: str
+    is_number: bool = True
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a table shows and what it is sorted by."""
+
+    text: str
+    order: float | str | None = None
+    css: str = ""
+
+
+@dataclass(frozen=True)
+class DataTable:
+    """A table that the page's script can sort."""
+
+    name: str
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Sequence[Cell]]
+    can_filter: bool = False
+
+
+@dataclass(frozen=True)
+class View:
+    """A way to look at the heads: a method's scores, or their effects."""
+
+    name: str
+    css: str
+    levels: Sequence[int]
+    values: Sequence[str]
+    ranks: Sequence[int] = ()
+    kept: Mapping[int, Sequence[bool]] = field(default_factory=dict)
+    """By budget; empty where nothing was chosen."""
+    keeping: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    """How many methods keep each head, by budget; empty for a single method."""
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the reader can choose in the grid of heads."""
+
+    views: Sequence[View]
+    budgets: Sequence[tuple[int, str]]
+    """Heads removed, and that share in percent."""
+    view: int
+    budget: int
+    """Indices of what is shown first."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the report."""
+
+    name: str
+    title: str
+    text: Sequence[str] = ()
+    figures: Sequence[Figure] = ()
+    tables: Sequence[DataTable] = ()
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """What the page's script needs to know."""
+    choices: Choices | None = None

@@ -1,0 +1,274 @@
+"""Figures for a paper: PDF, SVG and PNG, with fonts that journals take (Type 42)."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtool.reports.contents import Contents
+from headtool.reports.findings import ceiling_of, matched
+from headtool.reports.head_sections import Heads, choices_of, places
+from headtool.reports.svg import clip
+from headtool.reports.words import names, number
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["FORMATS", "write_figures"]
+
+FORMATS = ("pdf", "svg", "png")
+
+# Okabe and Ito's colours, told apart with any colour vision, and a dash for print in grey.
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5A00", "#4338A8")
+_DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 2)))
+_GREY = "#6F757C"
+_VERDICTS = {
+    "needed": ("o", "#D55E00", "#D55E00"),
+    "removable": ("o", "#FFFFFF", "#0072B2"),
+    "harmful": ("^", "#CC79A7", "#CC79A7"),
+    "undecided": (".", _GREY, _GREY),
+}
+_STYLE: dict[str, Any] = {
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.hashsalt": "headtool",
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 8,
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.linewidth": 0.6,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "lines.linewidth": 1.4,
+    "text.parse_math": False,  # a name with dollar signs is a name
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 300,
+}
+_WIDTH = 5.5  # inches: the text width of most conferences
+
+
+def write_figures(contents: Contents, folder: Path) -> list[Path]:
+    """Write every figure that the run has tables for, in each of `FORMATS`."""
+    import matplotlib as mpl
+
+    written = []
+    with mpl.rc_context(_STYLE), warnings.catch_warnings():
+        # A name may use letters that the font lacks; they are drawn as boxes.
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        for name, draw in _drawings(contents):
+            figure = draw()
+            figure.draw_without_rendering()  # lays it out, once for all formats
+            figure.set_layout_engine("none")
+            for ending in FORMATS:
+                path = folder / f"{name}.{ending}"
+                dated = {"pdf": "CreationDate", "svg": "Date"}.get(ending)
+                figure.savefig(path, format=ending, metadata={dated: None} if dated else None)
+                written.append(path)
+    return written
+
+
+def _drawings(contents: Contents) -> Iterator[tuple[str, Callable[[], Figure]]]:
+    heads = Heads(contents)
+    curves = contents.table("curves")
+    if choices_of(contents, heads) is not None:
+        yield "heads", lambda: _heads(contents, heads)
+    if len(curves):
+        yield "curves", lambda: _curves(contents)
+        if curves["method"].astype(str).str.startswith("random-matched:").any():
+            yield "against-random", lambda: _against_random(contents)
+    if len(contents.table("agreement")):
+        yield "agreement", lambda: _agreement(contents)
+    if heads.effects:
+        yield "effects", lambda: _effects(contents, heads)
+    if len(contents.table("correlations")):
+        yield "data-sets", lambda: _data_sets(contents, heads)
+
+
+def _new(rows: int = 1, columns: int = 1, *, width: float = _WIDTH, height: float = 2.6) -> Any:
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _style(contents: Contents, method: str) -> dict[str, Any]:
+    if method not in contents.methods:
+        return {"color": _GREY, "linestyle": "-", "linewidth": 1.0}
+    place = contents.methods.index(method) % len(_COLOURS)
+    return {"color": _COLOURS[place], "linestyle": _DASHES[place]}
+
+
+def _heads(contents: Contents, heads: Heads) -> Figure:
+    """A grid for each method and kind; heads that the method removes are hollow."""
+    import numpy as np
+
+    choices = choices_of(contents, heads)
+    assert choices is not None
+    budget = choices.budgets[choices.budget][0] if choices.budgets else None
+    rows, columns = len(heads.kinds), len(choices.views)
+    tallest = max(layer for _, layer, _ in heads.places) + 1
+    figure, axes = _new(rows, columns, height=rows * (0.6 + 0.11 * tallest))
+    for column, view in enumerate(choices.views):
+        stays = view.kept.get(budget) if budget is not None else None
+        for row, kind in enumerate(heads.kinds):
+            members = [i for i, place in enumerate(heads.places) if place[0] == kind]
+            shape = [max(heads.places[i][axis] for i in members) + 1 for axis in (1, 2)]
+            grid = np.full(shape, math.nan)
+            for i in members:
+                shown = stays is None or stays[i]
+                grid[heads.places[i][1:]] = view.levels[i] if shown else math.nan
+            axis = axes[row][column]
+            axis.imshow(grid, cmap="Blues", vmin=-2, vmax=6.5, aspect="equal")
+            axis.set_xticks(np.arange(-0.5, shape[1]), minor=True)
+            axis.set_yticks(np.arange(-0.5, shape[0]), minor=True)
+            axis.grid(which="minor", color="#DDDDDD", linewidth=0.4)
+            axis.tick_params(which="both", length=0)
+            axis.set_xticks([0, shape[1] - 1])
+            axis.set_yticks([0, shape[0] - 1])
+            axis.set_title(clip(view.name, 20) if row == 0 else "")
+            if column == 0:
+                axis.set_ylabel(f"{kind}\nlayer")
+            if row == rows - 1:
+                axis.set_xlabel("head")
+    return figure
+
+
+def _curve(axis: Axes, rows: Any, style: dict[str, Any], label: str) -> None:
+    ordered = rows.sort_values("share")
+    share = 100 * ordered["share"]
+    whole = ordered["value"] - ordered["delta"]
+    axis.plot(share, ordered["value"], label=label, **style)
+    low, high = whole + ordered["low"], whole + ordered["high"]
+    axis.fill_between(share, low, high, color=style["color"], alpha=0.15, linewidth=0)
+
+
+def _curves(contents: Contents) -> Figure:
+    curves = contents.table("curves")
+    curves = curves[curves["draw"] == -1]
+    kinds = sorted(curves["kind"].unique(), key=lambda kind: kind != "all")
+    figure, axes = _new(1, len(kinds), width=_WIDTH if len(kinds) < 3 else 7.5)
+    for axis, kind in zip(axes[0], kinds, strict=True):
+        for method in [*contents.methods, "random"]:
+            rows = curves[(curves["kind"] == kind) & (curves["method"] == method)]
+            if len(rows):
+                _curve(axis, rows, _style(contents, method), clip(method, 20))
+        axis.set_xlabel("heads removed (%)" if kind == "all" else f"{kind} heads removed (%)")
+        axis.set_xlim(0, 100)
+    axes[0][0].set_ylabel(contents.metric)
+    axes[0][0].legend(loc="lower left")
+    return figure
+
+
+def _against_random(contents: Contents) -> Figure:
+    curves = contents.table("curves")
+    curves = curves[(curves["draw"] == -1) & (curves["kind"] == "all")]
+    present = [m for m in contents.methods if (curves["method"] == matched(m)).any()]
+    columns = min(4, len(present))
+    rows = -(-len(present) // columns)
+    figure, axes = _new(rows, columns, height=0.3 + 1.5 * rows)
+    for place, axis in enumerate(axes.flat):
+        if place >= len(present):
+            axis.axis("off")
+            continue
+        method = present[place]
+        _curve(axis, curves[curves["method"] == matched(method)], _style(contents, ""), "random")
+        _curve(axis, curves[curves["method"] == method], _style(contents, method), method)
+        axis.sharey(axes[0][0])
+        axis.set_title(clip(method, 20))
+        axis.set_xlabel("heads removed (%)")
+        if place % columns == 0:
+            axis.set_ylabel(contents.metric)
+    return figure
+
+
+def _agreement(contents: Contents) -> Figure:
+    import numpy as np
+
+    methods = contents.methods
+    grid = np.full((len(methods), len(methods)), math.nan)
+    for row in contents.table("agreement").to_dict("records"):
+        pair = [methods.index(str(row[name])) for name in ("method_x", "method_y")]
+        grid[pair[0], pair[1]] = grid[pair[1], pair[0]] = row["tau_b"]
+    for row in contents.table("stability").to_dict("records"):
+        if row["method"] in methods:
+            place = methods.index(row["method"])
+            grid[place, place] = row["tau_b"]
+    size = 1.0 + 0.45 * len(methods)
+    figure, axes = _new(width=size + 0.6, height=size)
+    axis = axes[0][0]
+    image = axis.imshow(grid, cmap="PuOr_r", vmin=-1, vmax=1)
+    for i, j in zip(*np.nonzero(np.isfinite(grid)), strict=True):
+        axis.text(j, i, f"{grid[i, j]:.2f}", ha="center", va="center", fontsize=7)
+    labels = [clip(method, 14) for method in methods]
+    axis.set_xticks(range(len(methods)), labels, rotation=45, ha="right")
+    axis.set_yticks(range(len(methods)), labels)
+    figure.colorbar(image, label="Kendall's tau-b", shrink=0.8)
+    return figure
+
+
+def _effects(contents: Contents, heads: Heads) -> Figure:
+    rows = sorted(
+        (row for row in heads.effects.values() if math.isfinite(row["delta"])),
+        key=lambda row: row["delta"],
+    )
+    figure, axes = _new(height=2.3)
+    axis = axes[0][0]
+    axis.axhline(0, color=_GREY, linewidth=0.6)
+    for verdict, (marker, face, edge) in _VERDICTS.items():
+        mine = [
+            (place, row)
+            for place, row in enumerate(rows)
+            if row.get("verdict", "undecided") == verdict
+        ]
+        if not mine:
+            continue
+        x, y = [place for place, _ in mine], [row["delta"] for _, row in mine]
+        if "ci_low" in mine[0][1]:
+            low, high = ([row[end] for _, row in mine] for end in ("ci_low", "ci_high"))
+            axis.vlines(x, low, high, color=edge, linewidth=0.5, alpha=0.7)
+        axis.scatter(
+            *(x, y), s=10, marker=marker, facecolor=face, edgecolor=edge, linewidth=0.7, zorder=3,
+            label=verdict if heads.tests else None,
+        )  # fmt: skip
+    axis.set_xlabel("heads in the order of their effect")
+    axis.set_ylabel(f"change of {contents.metric}")
+    if heads.tests:
+        axis.legend(loc="lower right", handletextpad=0.2)
+    return figure
+
+
+def _data_sets(contents: Contents, heads: Heads) -> Figure:
+    """A scatter plot for each pair of data sets, with its coefficients."""
+    pairs = contents.table("correlations").to_dict("records")[:3]
+    tests = contents.table("tests" if "tests" in contents.tables else "ablation")
+    if "metric" in tests:
+        tests = tests[tests["metric"] == contents.metric]
+    short = names(contents.data)
+    figure, axes = _new(1, len(pairs), width=2.8 * len(pairs), height=2.7)
+    for axis, row in zip(axes[0], pairs, strict=True):
+        effects = []
+        for spec in (row["data_x"], row["data_y"]):
+            part = tests[tests["data"] == spec]
+            effects.append(dict(zip(places(part), part["delta"], strict=True)))
+        common = [place for place in heads.places if all(place in e for e in effects)]
+        x, y = ([effect[place] for place in common] for effect in effects)
+        axis.axhline(0, color=_GREY, linewidth=0.5)
+        axis.axvline(0, color=_GREY, linewidth=0.5)
+        axis.scatter(x, y, s=10, facecolor="none", edgecolor=_COLOURS[0], linewidth=0.8)
+        axis.set_xlabel(f"on {clip(short.get(row['data_x'], str(row['data_x'])), 30)}")
+        axis.set_ylabel(f"on {clip(short.get(row['data_y'], str(row['data_y'])), 30)}")
+        ceiling = ceiling_of(row)
+        limit = f" (ceiling {number(ceiling)})" if math.isfinite(ceiling) else ""
+        axis.set_title(f"r {number(row['pearson'])}{limit}, rho {number(row['spearman'])}")
+    return figure

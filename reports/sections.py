@@ -1,0 +1,151 @@
+"""What the HTML report shows, put together from its sections."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headtool.analysis.equivalence import VERDICTS
+from headtool.reports.blocks import Section
+from headtool.reports.contents import Contents
+from headtool.reports.curve_sections import additivity_section, curves_section
+from headtool.reports.findings import findings
+from headtool.reports.head_sections import Heads, effects_section, heads_section
+from headtool.reports.references import Procedure, describe_procedure
+from headtool.reports.relation_sections import agreement_section, data_section
+from headtool.reports.words import listed, names, number
+
+__all__ = ["Page", "build_page", "opening", "origin", "subtitle"]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that the template prints."""
+
+    title: str
+    subtitle: str
+    created: str
+    opening: list[str]
+    verdicts: list[tuple[str, int]]
+    warnings: list[str]
+    sections: list[Section]
+    procedure: Procedure
+    origin: list[tuple[str, str]]
+    command: str
+    data: dict[str, Any]
+
+
+def build_page(contents: Contents) -> Page:
+    """Choose and arrange what a run has to show."""
+    found = findings(contents)
+    details = {finding.topic: [finding.detail] for finding in found if finding.detail}
+    heads = Heads(contents)
+    sections = [
+        section
+        for section in (
+            heads_section(contents, heads, details.get("kept", [])),
+            curves_section(contents, [*details.get("curves", []), *details.get("winner", [])]),
+            agreement_section(contents, details.get("agreement", [])),
+            effects_section(contents, heads, details.get("heads", [])),
+            data_section(contents, heads, details.get("data", [])),
+            additivity_section(contents, details.get("additivity", [])),
+        )
+        if section is not None
+    ]
+    failures = [
+        f"{row['method']} failed at {row['stage']}: {row['error']}"
+        for row in contents.table("failures").to_dict("records")
+    ]
+    data: dict[str, Any] = {}
+    for section in sections:
+        data |= section.data
+    return Page(
+        title=f"Attention heads of {names([contents.model])[contents.model] or 'a model'}",
+        subtitle=subtitle(contents),
+        created=contents.created.partition("T")[0],
+        opening=opening(contents),
+        verdicts=_verdicts(heads),
+        warnings=[*failures, *contents.notes],
+        sections=sections,
+        procedure=describe_procedure(contents),
+        origin=origin(contents),
+        command=contents.command,
+        data=data,
+    )
+
+
+def opening(contents: Contents) -> list[str]:
+    """What was found: the opening paragraph, and one on how the methods and data sets compare."""
+    first = ("heads", "curves", "winner")
+    found = [finding for finding in findings(contents) if finding.headline]
+    paragraphs = [
+        " ".join(f.headline for f in found if (f.topic in first) is leads)
+        for leads in (True, False)
+    ]
+    return [paragraph for paragraph in paragraphs if paragraph]
+
+
+def subtitle(contents: Contents) -> str:
+    """What was compared, in a line."""
+    parts = []
+    if len(contents.methods) > 1:
+        parts.append(listed(contents.methods) + " compared" * (contents.kind == "compare"))
+    elif contents.methods:
+        parts.append(contents.methods[0])
+    if contents.data:
+        short = names(contents.data)
+        sized = []
+        for spec in contents.data:
+            examples = contents.examples(spec)
+            sized.append(short[spec] + (f" ({examples} examples)" if examples else ""))
+        parts.append(f"on {listed(sized)}")
+    if contents.metric:
+        parts.append(f"by {contents.metric}")
+    return ", ".join(parts[:1]) + "".join(f" {part}" for part in parts[1:])
+
+
+def _verdicts(heads: Heads) -> list[tuple[str, int]]:
+    given = [heads.verdict(place) for place in heads.places]
+    return [(verdict, given.count(verdict)) for verdict in VERDICTS] if any(given) else []
+
+
+def origin(contents: Contents) -> list[tuple[str, str]]:
+    """What reproduces the run, as name and value."""
+    model = contents.described("model")
+    rows = [
+        ("model", _joined(model, "spec", "class", "task", "dtype", "device")),
+        ("model SHA-256", str(model.get("sha256", ""))),
+    ]
+    for spec in contents.data:
+        source = contents.described("sources").get(spec)
+        if isinstance(source, Mapping):
+            cut = source.get("truncated")
+            size = f"{source.get('examples')} examples" + (f", {cut} cut short" if cut else "")
+            rows += [("data", f"{spec} ({size})"), ("data SHA-256", str(source.get("sha256", "")))]
+        else:
+            rows.append(("data", spec))
+    for method, how in contents.described("provenance").items():
+        options = how.get("options") if isinstance(how, Mapping) else None
+        if isinstance(options, Mapping):
+            rows.append((method, ", ".join(f"{k}={_plain(v)}" for k, v in options.items()) or "–"))
+    kept = (
+        *("seed", "metric", "margin", "alpha", "resamples", "draws", "steps"),
+        *("iterative", "keep_one_per_layer", "per_kind", "select_data"),
+    )
+    settings = [f"{k}={_plain(contents.settings[k])}" for k in kept if k in contents.settings]
+    rows.append(("settings", ", ".join(settings)))
+    versions = [f"{name} {version}" for name, version in contents.described("versions").items()]
+    rows += [("versions", ", ".join(versions)), ("written", contents.created)]
+    return [(name, value) for name, value in rows if value]
+
+
+def _joined(values: Mapping[str, Any], *keys: str) -> str:
+    return ", ".join(str(values[key]) for key in keys if values.get(key))
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return number(value) if abs(value) >= 1e4 else f"{value:g}"
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,155 @@
+"""Reports as files: whichever format, whole or not at all, and never over something else."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from headtool.errors import HeadtoolError, unknown
+from headtool.reports.contents import Contents, read_contents
+
+__all__ = ["FORMATS", "write_report"]
+
+FORMATS = {
+    "html": ("report.html", ()),
+    "markdown": ("report.md", ()),
+    "latex": ("latex", (".tex",)),
+    "csv": ("csv", (".csv",)),
+    "figures": ("figures", (".pdf", ".svg", ".png")),
+}
+"""By format: the default name inside the run, and for folders what their files end in."""
+
+
+def write_report(
+    run: Path,
+    *,
+    format: str = "html",
+    out: Path | None = None,
+    force: bool = False,
+) -> Path:
+    """Write a report on a saved run; nothing is computed again.
+
+    Parameters
+    ----------
+    run
+        The run directory.
+    format
+        One of `FORMATS`: a file for ``html`` and ``markdown``, a folder for the others.
+    out
+        Where to. None: inside the run, under the format's default name.
+    force
+        Replace a report that is already there.
+
+    Returns
+    -------
+    Path
+        What was written.
+
+    Raises
+    ------
+    HeadtoolError
+        If there is no finished run, it is damaged or of another version, or `out` cannot be
+        written.
+    """
+    if format not in FORMATS:
+        raise unknown("format", format, FORMATS)
+    contents = read_contents(run)
+    name, endings = FORMATS[format]
+    place = out if out is not None else run / name
+    try:
+        _check(place, endings, force=force)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with _replacing(place) as made:
+            _render(contents, format, made)
+    except OSError as error:
+        raise HeadtoolError(
+            f"cannot write {place}: {error.strerror or error}; choose another --out"
+        ) from error
+    return place
+
+
+def _render(contents: Contents, format: str, place: Path) -> None:
+    """Write one format at `place`, which does not exist."""
+    if format == "html":
+        from headtool.reports.html import render_html
+
+        place.write_text(render_html(contents), encoding="utf-8")
+    elif format == "markdown":
+        from headtool.reports.markdown import render_markdown
+
+        place.write_text(render_markdown(contents), encoding="utf-8")
+    else:
+        place.mkdir()
+        if format == "latex":
+            from headtool.reports.latex import render_latex
+
+            for name, text in render_latex(contents).items():
+                (place / name).write_text(text, encoding="utf-8")
+        elif format == "csv":
+            _write_csv(contents, place)
+        else:
+            from headtool.reports.figures import write_figures
+
+            write_figures(contents, place)
+
+
+def _write_csv(contents: Contents, folder: Path) -> None:
+    """Every table of the run, all digits kept; what is not computed is an empty field."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    for name in contents.run.manifest["tables"]:
+        frame = contents.run.table(name)
+        for column in frame.columns[frame.dtypes == "category"]:
+            frame[column] = frame[column].astype(str)
+        csv.write_csv(pa.Table.from_pandas(frame, preserve_index=False), folder / f"{name}.csv")
+
+
+def _check(place: Path, endings: tuple[str, ...], *, force: bool) -> None:
+    """Refuse, before any work is done, what must not be replaced."""
+    if place.is_dir() and not endings:
+        raise HeadtoolError(f"{place} is a folder; give --out the name of a file")
+    if place.exists() and not place.is_dir() and endings:
+        raise HeadtoolError(f"{place} is a file, and this format is a folder; choose another --out")
+    if not place.is_dir():
+        if os.path.lexists(place) and not force:
+            raise HeadtoolError(f"{place} exists already; choose another --out or add --force")
+        return
+    held = sorted(place.iterdir())
+    if held and not force:
+        raise HeadtoolError(f"{place} exists already; choose another --out or add --force")
+    others = [entry.name for entry in held if entry.suffix not in endings or not entry.is_file()]
+    if others:
+        raise HeadtoolError(
+            f"{place} holds more than a report ('{others[0]}'), so --force does not replace it; "
+            "choose another --out"
+        )
+
+
+@contextlib.contextmanager
+def _replacing(place: Path) -> Iterator[Path]:
+    """Give a path to write to; afterwards what lies there takes the place of what was there."""
+    made, old = (
+        place.with_name(f".headtool-{what}-{secrets.token_hex(6)}") for what in ("new", "old")
+    )
+    try:
+        yield made
+        if place.is_dir():
+            os.rename(place, old)
+            try:
+                os.rename(made, place)
+            except BaseException:
+                os.rename(old, place)
+                raise
+        else:
+            os.replace(made, place)
+    finally:
+        for left in (made, old):
+            if left.is_dir():
+                shutil.rmtree(left, ignore_errors=True)
+            else:
+                left.unlink(missing_ok=True)
