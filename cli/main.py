@@ -20,6 +20,7 @@ from headtool.cli import (
     heads,
     methods,
     report,
+    roles,
     score,
     significance,
 )
@@ -87,6 +88,7 @@ app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("curve", epilog=curve.EXAMPLES)(curve.curve)
 app.command("correlate", epilog=correlate.EXAMPLES)(correlate.correlate)
 app.command("report", epilog=report.EXAMPLES)(report.report)
+app.command("roles", epilog=roles.EXAMPLES)(roles.roles)
 app.command("test", epilog=significance.EXAMPLES)(significance.significance)
 
 

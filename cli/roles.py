@@ -1,0 +1,399 @@
+"""``headtool roles``: what the heads of a model do, and which roles pruning leaves."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headtool.cli.console import note, out, prepare_messages, progress_bar
+from headtool.cli.loading import load_examples, read_data
+from headtool.cli.options import (
+    BatchTokens,
+    Bpe,
+    Columns,
+    Data,
+    Device,
+    Dtype,
+    FairseqData,
+    Force,
+    Format,
+    Kinds,
+    Limit,
+    Model,
+    Out,
+    OutputFormat,
+    Quiet,
+    Seed,
+    TrustCheckpoint,
+    Verbose,
+    split_names,
+    whole_number,
+)
+from headtool.errors import HeadtoolError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headtool.data.conllu import Treebank
+    from headtool.models.base import Examples
+    from headtool.models.pieces import Pieces
+    from headtool.parses import Parse
+
+__all__ = ["roles"]
+
+EXAMPLES = (
+    "Examples:\n\n"
+    "headtool roles --model path/to/model --treebank dev.conllu --out runs/roles\n\n"
+    "headtool roles --model org/name --data book.txt --role previous-token,induction\n\n"
+    "headtool roles runs/roles --kept runs/comparison"
+)
+
+_OF_SAVED = {"context", "run", "kept", "output", "quiet", "verbose"}
+
+RunFolder = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="[RUN]", help="Show what `headtool roles --out` wrote; the model is not run."
+    ),
+]
+TreebankFiles = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--treebank",
+        metavar="FILE",
+        help="Sentences with their dependencies in CoNLL-U, instead of --data. Repeatable. "
+        "A translation model reads them with its encoder.",
+        rich_help_panel="Data",
+    ),
+]
+RoleNames = Annotated[
+    str | None,
+    typer.Option(
+        "--role",
+        metavar="NAME,...",
+        help="positional, syntactic, rare-token, separator, punctuation, first-token, "
+        "previous-token, induction. Default: all that are possible.",
+    ),
+]
+Thresholds = Annotated[
+    str | None,
+    typer.Option(
+        "--threshold",
+        metavar="ROLE=SHARE,...",
+        help="From which share of its queries a head has a role; for syntactic, how much better "
+        "than the baseline it must be. Default: positional=0.9, syntactic=0.1, rare-token=0.66, "
+        "the others 0.5.",
+    ),
+]
+Common = Annotated[
+    int,
+    typer.Option(
+        "--common",
+        parser=whole_number("--common", least=0),
+        metavar="N",
+        help="The N most frequent types of tokens are never rare.",
+    ),
+]
+FrequencyFile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="What is rare: lines of TOKEN COUNT, tokens as the model's vocabulary writes them. "
+        "Default: counts in the data.",
+    ),
+]
+Least = Annotated[
+    int,
+    typer.Option(
+        "--least",
+        parser=whole_number("--least", least=1),
+        metavar="N",
+        help="Leave out dependency relations with fewer queries in a direction.",
+    ),
+]
+Correction = Annotated[str, typer.Option(metavar="NAME", help="holm, bh, by or none.")]
+Alpha = Annotated[float, typer.Option(metavar="LEVEL", help="Level after correction.")]
+Kept = Annotated[
+    Path | None,
+    typer.Option(
+        "--kept",
+        metavar="RUN",
+        help="A run of `headtool compare` of this model: which roles does each method leave?",
+    ),
+]
+
+
+def roles(
+    context: typer.Context,
+    run: RunFolder = None,
+    model: Model = "builtin:nli",
+    data: Data = None,
+    treebank: TreebankFiles = None,
+    kind: Kinds = None,
+    role: RoleNames = None,
+    threshold: Thresholds = None,
+    common: Common = 500,
+    frequencies: FrequencyFile = None,
+    least: Least = 20,
+    correction: Correction = "holm",
+    alpha: Alpha = 0.05,
+    kept: Kept = None,
+    columns: Columns = None,
+    limit: Limit = None,
+    batch_tokens: BatchTokens = 4096,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    fairseq_data: FairseqData = None,
+    bpe: Bpe = None,
+    trust_checkpoint: TrustCheckpoint = False,
+    output_dir: Out = None,
+    force: Force = False,
+    output: Format = OutputFormat.table,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Say what self-attention heads do: follow positions, syntax, rare tokens and the like.
+
+    A head has a role if its largest attention weight lies where the role says for a large enough
+    share of the queries, and more often than a baseline's, corrected over all heads and variants.
+    Queries are tokens of the text; special tokens and padding are none. Syntactic heads need a
+    treebank. With --kept --format csv, the table of surviving roles is printed.
+    """
+    prepare_messages(quiet=quiet, verbose=verbose)
+    from headtool.analysis.roles import check_thresholds, role_table, surviving_roles
+
+    survivors = _kept(kept)
+    if run is not None:
+        frame, source = _saved(run, context)
+    else:
+        if treebank and data is not None:
+            raise HeadtoolError("--treebank and --data exclude each other; leave one out")
+        if treebank and columns is not None:
+            raise HeadtoolError("--columns is for --data; leave it out with --treebank")
+        limits = check_thresholds(_thresholds(threshold))
+        names = split_names(role, "role") if role is not None else None
+        check_thresholds(dict.fromkeys(names or (), 1.0))
+        role_table([], correction=correction, alpha=alpha)  # complains of what cannot be
+        _check_output(output_dir, force)
+        from headtool.data.conllu import read_treebank
+        from headtool.heads import parse_kinds
+        from headtool.models import load_model
+        from headtool.models.pieces import pieces_of
+        from headtool.provenance import provenance
+        from headtool.roles import count_roles, request_roles
+
+        kinds = parse_kinds(kind) if kind is not None else None
+        trees = read_treebank(treebank, limit=limit) if treebank else None
+        text = None if trees else read_data(data, model, columns=columns, limit=limit)
+        adapter = load_model(
+            model,
+            device=device,
+            dtype=dtype,
+            fairseq_data=fairseq_data,
+            bpe=bpe,
+            trust_checkpoint=trust_checkpoint,
+        )
+        request = request_roles(
+            adapter, trees, kinds=kinds, roles=names, common=common, frequencies=frequencies
+        )
+        pieces = pieces_of(adapter)
+        if trees is not None:
+            examples, parses, described = _parsed(pieces, trees, batch_tokens, quiet)
+        else:
+            assert text is not None
+            examples = load_examples(
+                adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
+            )
+            parses, described = (), {}
+        settings = {
+            "roles": list(request.roles),
+            "kinds": list(request.kinds),
+            "thresholds": {name: limits[name] for name in request.roles},
+            "common": common,
+            "frequencies": frequencies,
+            "least": least,
+            "correction": correction,
+            "alpha": alpha,
+        }
+        source = provenance(adapter, examples, "roles", settings, "share", seed) | described
+        _check_model(survivors, source, model)
+        with progress_bar(quiet=quiet) as progress:
+            counts, notes = count_roles(
+                pieces, examples, request, parses=parses, seed=seed, progress=progress
+            )
+        source["notes"] = notes
+        frame = role_table(
+            counts, thresholds=limits, least=least, correction=correction, alpha=alpha
+        )
+    for line in source["notes"]:
+        note(line, quiet=quiet)
+    survival = None
+    if survivors is not None:
+        _check_model(survivors, source, str(run or model))
+        survival = surviving_roles(frame, survivors[1])
+    if run is None and output_dir is not None:
+        _write(output_dir, source, frame, survival, adapter.sites, force)
+        note(f"written to {output_dir}", quiet=quiet)
+    _print(frame, survival, source, output)
+
+
+def _thresholds(text: str | None) -> dict[str, float]:
+    """Read ``role=share`` pairs."""
+    found: dict[str, float] = {}
+    for part in split_names(text, "threshold") if text is not None else ():
+        name, equals, value = part.partition("=")
+        try:
+            number = float(value)
+        except ValueError:
+            number = float("nan")
+        if not equals or number != number:
+            raise HeadtoolError(f"--threshold takes ROLE=SHARE,..., got '{part}'")
+        if name in found:
+            raise HeadtoolError(f"--threshold gives {name} twice")
+        found[name] = number
+    return found
+
+
+def _check_output(folder: Path | None, force: bool) -> None:
+    from headtool.runs import check_output
+
+    if folder is not None:
+        check_output(folder, force=force)
+    elif force:
+        raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
+
+
+def _kept(folder: Path | None) -> tuple[Path, pd.DataFrame, Mapping[str, Any]] | None:
+    """Read which heads a comparison keeps."""
+    if folder is None:
+        return None
+    from headtool.analysis.comparison import read_comparison
+
+    comparison = read_comparison(folder)
+    return folder, comparison.kept, comparison.settings
+
+
+def _check_model(
+    survivors: tuple[Path, pd.DataFrame, Mapping[str, Any]] | None,
+    source: Mapping[str, Any],
+    name: str,
+) -> None:
+    """Refuse to join roles and kept heads of two models."""
+    if survivors is None:
+        return
+    theirs = survivors[2].get("model", {})
+    if theirs.get("sha256") != source["model"]["sha256"]:
+        raise HeadtoolError(
+            f"{survivors[0]} compares methods on {theirs.get('spec')}, another model than that of "
+            f"{name}; give a comparison of the same weights"
+        )
+
+
+def _saved(folder: Path, context: typer.Context) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Read a run; options that need the model are refused."""
+    from headtool.runs import read_run
+
+    for parameter in context.command.params:
+        name = str(parameter.name)
+        found = context.get_parameter_source(name)
+        if name not in _OF_SAVED and found is not None and found.name == "COMMANDLINE":
+            raise HeadtoolError(
+                f"{parameter.opts[0]} needs the model, and {folder} is a finished run; leave one "
+                "of them out"
+            )
+    saved = read_run(folder)
+    source = saved.manifest.get("provenance", {}).get("roles")
+    if not isinstance(source, dict) or "roles" not in saved.manifest["tables"]:
+        raise HeadtoolError(f"{folder} holds no roles; make some with headtool roles --out DIR")
+    return saved.table("roles"), source
+
+
+def _parsed(
+    pieces: Pieces, trees: Treebank, batch_tokens: int, quiet: bool
+) -> tuple[Examples, tuple[Parse, ...], dict[str, Any]]:
+    """Tokenise a treebank, saying what was left out."""
+    from headtool.parses import encode_treebank
+
+    parsed = encode_treebank(pieces, trees, batch_tokens=batch_tokens)
+    spec = pieces.model.spec
+    for count, what in (
+        (parsed.too_long, f"sentences are longer than the {pieces.max_length} tokens of {spec}"),
+        (parsed.unaligned, "sentences could not be aligned with their tokens"),
+        (parsed.lost, "words have no token, and their dependencies do not count"),
+    ):
+        if count:
+            left = "" if "words" in what else ", and are left out"
+            note(f"{count} {what}{left}", quiet=quiet)
+    described = {
+        "treebank": {
+            "spec": trees.spec,
+            "sha256": trees.fingerprint,
+            "sentences": len(trees.sentences),
+            "too_long": parsed.too_long,
+            "unaligned": parsed.unaligned,
+            "words_without_token": parsed.lost,
+        }
+    }
+    return parsed.examples, parsed.parses, described
+
+
+def _write(
+    folder: Path,
+    source: Mapping[str, Any],
+    frame: pd.DataFrame,
+    survival: pd.DataFrame | None,
+    sites: Any,
+    force: bool,
+) -> None:
+    import pandas as pd
+
+    from headtool.runs import write_run
+
+    tables = {
+        "roles": frame,
+        "sites": pd.DataFrame([dataclasses.asdict(site) for site in sites]),
+    }
+    if survival is not None:
+        tables["role_survival"] = survival
+    write_run(
+        folder,
+        command=shlex.join(["headtool", *sys.argv[1:]]),
+        provenance={"roles": dict(source)},
+        tables=tables,
+        force=force,
+    )
+
+
+def _print(
+    frame: pd.DataFrame,
+    survival: pd.DataFrame | None,
+    source: Mapping[str, Any],
+    output: OutputFormat,
+) -> None:
+    if output is OutputFormat.json:
+        from headtool.results import json_rows
+
+        document: dict[str, Any] = {
+            "schema": "headtool/roles/1",
+            "provenance": source,
+            "roles": json_rows(frame),
+        }
+        if survival is not None:
+            document["survival"] = json_rows(survival)
+        typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    elif output is OutputFormat.csv:
+        typer.echo((frame if survival is None else survival).to_csv(index=False), nl=False)
+    else:
+        from headtool.reports.role_tables import role_tables
+
+        console = out()
+        for part in role_tables(frame, source, survival):
+            console.print(part)
