@@ -19,7 +19,6 @@ from headtool.errors import HeadtoolError
 from headtool.evaluation import mask_gates
 from headtool.heads import HeadMask
 from headtool.models.base import Examples, ModelAdapter
-from headtool.models.gating import Gating
 from headtool.models.generation import Generator, Search, generator
 from headtool.progress import Progress, silent
 from headtool.replacement import Replacement, Resample, Zero
@@ -140,7 +139,14 @@ def translate(
             put(unit, kept)
     if missing:
         runner = _Runner(
-            model, decoder, examples, masks, replacement or Zero(), progress, rescale=rescale
+            model,
+            decoder,
+            examples,
+            masks,
+            replacement or Zero(),
+            progress,
+            rescale=rescale,
+            fast=fast,
         )
         for unit, result in progress(
             execute(missing, runner.run), total=len(missing), label="translate"
@@ -177,8 +183,10 @@ class _Runner:
         progress: Progress,
         *,
         rescale: bool,
+        fast: bool,
     ) -> None:
         self.model = model
+        self.fast = fast
         self.decoder = decoder
         self.examples = examples
         self.gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
@@ -189,10 +197,11 @@ class _Runner:
         batch = self.model.collate(self.examples, unit.examples)
         with torch.inference_mode():
             filling = self.fill(batch)
-            rows = [self.decoder.decode(batch)]
-            for mask in unit.masks:
-                with self.model.intercept(Gating(self.gates[mask], filling), batch):
-                    rows.append(self.decoder.decode(batch))
+            gates = [self.gates[mask] for mask in unit.masks]
+            if self.fast:
+                rows = self.decoder.decode_masks(batch, gates, filling)
+            else:
+                rows = Generator.decode_masks(self.decoder, batch, gates, filling)
         return _pack(rows)
 
 

@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from headtool.errors import HeadtoolError
-from headtool.models.base import Batch, ModelAdapter, Row
+from torch import Tensor
 
-__all__ = ["Generator", "Search", "generator"]
+from headtool.errors import HeadtoolError
+from headtool.heads import AttentionSite
+from headtool.models.base import Batch, ModelAdapter, Row
+from headtool.models.gating import Gating
+
+__all__ = ["Filling", "Gates", "Generator", "Search", "generator"]
+
+Gates = Mapping[AttentionSite, Tensor]
+"""Gates [H] of the sites where a mask closes any head."""
+
+Filling = Mapping[AttentionSite, Tensor] | None
+"""What closed heads put out instead of zero."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +52,13 @@ class Generator(ABC):
 
     Attributes
     ----------
+    model
+        The model.
     search
         The settings, every field filled in.
     """
 
+    model: ModelAdapter
     search: Search
 
     @abstractmethod
@@ -55,6 +68,16 @@ class Generator(ABC):
     @abstractmethod
     def decode(self, batch: Batch) -> list[list[int]]:
         """Return the best hypothesis of each sentence as token ids."""
+
+    def decode_masks(
+        self, batch: Batch, masks: Sequence[Gates], filling: Filling
+    ) -> list[list[list[int]]]:
+        """Return what `decode` does with all heads open and under each mask, [1 + masks, B]."""
+        rows = [self.decode(batch)]
+        for gates in masks:
+            with self.model.intercept(Gating(gates, filling), batch):
+                rows.append(self.decode(batch))
+        return rows
 
     @abstractmethod
     def texts(self, hypotheses: Sequence[Sequence[int]]) -> list[str]:

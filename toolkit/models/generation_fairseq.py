@@ -7,11 +7,18 @@ from typing import Any, cast
 
 from headtool.models.base import Batch, Row
 from headtool.models.fairseq import FairseqModel
-from headtool.models.generation import Generator, Search
+from headtool.models.fairseq_masks import MaskedSearches, some
+from headtool.models.fairseq_stack import DecoderStack
+from headtool.models.gating import Gating
+from headtool.models.generation import Filling, Gates, Generator, Search
+from headtool.models.lazy_search import Vocabulary
+from headtool.search import BeamSearch
 
 __all__ = ["FairseqGenerator"]
 
 _BEAM, _LENGTH_PENALTY, _MAX_LENGTH = 5, 1.0, 201  # fairseq-generate: --max-len-b 200, and the end
+
+_TIE = 5e-5  # log-probabilities are computed in another order here, and differ by about 1e-6
 
 
 class FairseqGenerator(Generator):
@@ -25,6 +32,39 @@ class FairseqGenerator(Generator):
             _LENGTH_PENALTY if search.length_penalty is None else search.length_penalty,
             min(search.max_length or _MAX_LENGTH, longest),
         )
+        self.masked = self._masked_searches()
+
+    def _masked_searches(self) -> MaskedSearches | None:
+        """Set up the search that shares work between masks, where the decoder allows it."""
+        beam, penalty, max_length = self.search.beam, self.search.length_penalty, 0
+        assert beam
+        assert self.search.max_length
+        max_length = self.search.max_length
+        dictionary, decoder = self.model.target_dictionary, cast(Any, self.model.module).decoder
+        if not DecoderStack.suits(decoder) or 2 * beam + 4 > len(dictionary):
+            return None
+        stack = DecoderStack(decoder, self.model.handles, max_length)
+        vocabulary = Vocabulary(
+            stack.projection,
+            pad=dictionary.pad(),
+            end=dictionary.eos(),
+            max_length=max_length,
+            count=beam + 2,
+            tolerance=_TIE,
+        )
+
+        def searches(sentences: int) -> BeamSearch:
+            return BeamSearch(
+                sentences,
+                beam=beam,
+                length_penalty=penalty or 0.0,
+                max_length=max_length,
+                end=dictionary.eos(),
+                tolerance=_TIE,
+                device=self.model.device,
+            )
+
+        return MaskedSearches(self.model, stack, vocabulary, searches, dictionary.eos())
 
     def source_length(self, row: Row) -> int:
         """Symbols of the source, end-of-sentence included."""
@@ -47,6 +87,22 @@ class FairseqGenerator(Generator):
         sources = {name: batch.inputs[name] for name in ("src_tokens", "src_lengths")}
         finished = generator.generate([self.model.module], {"net_input": sources})
         return [best[0]["tokens"].tolist()[:-1] for best in finished]
+
+    def decode_masks(
+        self, batch: Batch, masks: Sequence[Gates], filling: Filling
+    ) -> list[list[list[int]]]:
+        """Decode with all heads open and under each mask; see `Generator.decode_masks`."""
+        if self.masked is None:
+            return super().decode_masks(batch, masks, filling)
+        rows, tied = self.masked.run(batch, masks, filling)
+        for row, gates, ties in zip(rows, [{}, *masks], tied, strict=True):
+            again = ties.nonzero().squeeze(1).tolist()
+            if again:
+                part = some(batch, again)
+                with self.model.intercept(Gating(gates, filling), part):
+                    for place, ids in zip(again, self.decode(part), strict=True):
+                        row[place] = ids
+        return rows
 
     def texts(self, hypotheses: Sequence[Sequence[int]]) -> list[str]:
         """Join symbols and undo the segmentation."""

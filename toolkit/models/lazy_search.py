@@ -1,0 +1,346 @@
+"""Beam search that computes only those prefixes that no one has computed yet.
+
+A search asks for the continuations of prefixes. Under a mask it mostly asks for the prefixes that
+the whole model's search asked for, so these are computed beforehand, all in one pass (`Prefill`).
+Whatever else the search asks for is computed when it does, step by step, from the keys and values
+of the prefix's beginning. The search itself is the same, so its result is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from headtool.models.fairseq_stack import DecoderStack
+from headtool.models.gating import Handler
+from headtool.models.prefix_tree import PrefixTree, Visits
+from headtool.search import BeamSearch
+
+__all__ = ["Known", "Memory", "Source", "Vocabulary", "search_lazily"]
+
+_ROWS = 256  # scored at once; their scores fit into the processor's cache
+
+_SLACK = 0.5  # nats by which a prefix may miss being useful to the whole model and still be kept
+
+
+@dataclass(frozen=True)
+class Source:
+    """What decoders read of the source.
+
+    Attributes
+    ----------
+    keys
+        Keys and values [B, H, S, D] of each layer.
+    bias
+        Minus infinity at padding, [B, 1, 1, S].
+    """
+
+    keys: list[tuple[Tensor, Tensor]]
+    bias: Tensor
+
+    @classmethod
+    def joined(cls, sources: Sequence[Source]) -> Source:
+        """Put the rows of several one after the other, all padded to the longest."""
+        if len(sources) == 1:
+            return sources[0]
+        width = max(source.bias.shape[3] for source in sources)
+
+        def wide(tensor: Tensor, value: float, dim: int) -> Tensor:
+            missing = width - tensor.shape[dim]
+            where = (0, missing) if dim == 3 else (0, 0, 0, missing)
+            return functional.pad(tensor, where, value=value)
+
+        keys = [
+            (
+                torch.cat([wide(source.keys[layer][0], 0.0, 2) for source in sources]),
+                torch.cat([wide(source.keys[layer][1], 0.0, 2) for source in sources]),
+            )
+            for layer in range(len(sources[0].keys))
+        ]
+        return cls(keys, torch.cat([wide(source.bias, -torch.inf, 3) for source in sources]))
+
+    def attend(self, layer: int, queries: Tensor, rows: Tensor | None = None) -> Tensor:
+        """Attend from queries [B, T, E] (or [R, 1, E] with the source of each row)."""
+        keys, values = self.keys[layer]
+        bias = self.bias
+        if rows is not None:
+            keys, values, bias = keys[rows], values[rows], bias[rows]
+        return attention(queries, keys, values, bias)
+
+
+def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
+    """Attend from scaled queries [B, T, E] to keys [B, H, S, D]; returns [B, T, E]."""
+    size, heads, _, width = keys.shape
+    per_head = queries.view(size, -1, heads, width).transpose(1, 2)
+    result = functional.scaled_dot_product_attention(
+        per_head, keys, values, attn_mask=bias, scale=1.0
+    )
+    return result.transpose(1, 2).reshape(queries.shape)
+
+
+class Memory:
+    """Keys and values of computed prefixes, layer by layer, that grow as searches go on.
+
+    Parameters
+    ----------
+    stores
+        Per layer, ``[X, 2 E]``, keys first.
+    starts
+        Per layer, how many rows hold what is known from the start; the others are room.
+    bases
+        Per layer and search, where the known nodes of its tree begin; none where nothing is known.
+    """
+
+    def __init__(
+        self, stores: list[Tensor], starts: list[int], bases: Sequence[Tensor] = ()
+    ) -> None:
+        self.stores, self.starts, self.bases = stores, starts, bases
+        self.new = 0
+
+    def grow(self, count: int) -> int:
+        """Make room for prefixes; the number of the first."""
+        first, self.new = self.new, self.new + count
+        for layer, (store, start) in enumerate(zip(self.stores, self.starts, strict=True)):
+            if len(store) < start + self.new:
+                room = store.new_empty((max(1024, self.new), store.shape[1]))
+                self.stores[layer] = torch.cat([store, room])
+        return first
+
+
+@dataclass(frozen=True)
+class Known:
+    """What is known of the prefixes in a tree under the masks of some searches.
+
+    Attributes
+    ----------
+    tree
+        The tree.
+    values, tokens
+        Best continuations of every node, [P, N, C].
+    """
+
+    tree: PrefixTree
+    values: Tensor
+    tokens: Tensor
+
+
+class Vocabulary:
+    """Scores continuations.
+
+    Parameters
+    ----------
+    projection
+        Output projection [V, E].
+    pad, end
+        Symbols: one that is never chosen, and the end of sentence, which cannot come first.
+    max_length
+        Most symbols of a hypothesis, the end included.
+    count
+        How many of the best continuations are wanted.
+    tolerance
+        Differences below this are ties.
+    """
+
+    def __init__(
+        self,
+        projection: Tensor,
+        *,
+        pad: int,
+        end: int,
+        max_length: int,
+        count: int,
+        tolerance: float,
+    ) -> None:
+        self.projection, self.pad, self.end = projection.T, pad, end
+        self.max_length, self.count, self.tolerance = max_length, count, tolerance
+
+    def best(self, features: Tensor, depth: Tensor) -> tuple[Tensor, Tensor]:
+        """Best continuations in descending order: log-probabilities and symbols, [R, count]."""
+        size = (len(features), self.count)
+        values, tokens = features.new_empty(size), depth.new_empty(size)
+        room = features.new_empty((min(_ROWS, len(features)), self.projection.shape[1]))
+        for start in range(0, len(features), _ROWS):
+            part = slice(start, start + _ROWS)
+            logits = room[: len(features[part])]
+            torch.mm(features[part], self.projection, out=logits)
+            self._best(logits, depth[part], values[part], tokens[part])
+        return values, tokens
+
+    def _best(self, logits: Tensor, depth: Tensor, values: Tensor, tokens: Tensor) -> None:
+        """Fill in the best of some rows; overwrites the logits."""
+        # Two more than wanted: padding is never chosen, and the end not at first.
+        top, found = logits.topk(self.count + 2, dim=1)
+        end = logits[:, self.end].clone()
+        highest = top[:, :1].clone()
+        total = logits.sub_(highest).exp_().sum(dim=1, keepdim=True).log_() + highest
+        banned = (found == self.pad) | ((found == self.end) & (depth == 0)[:, None])
+        top.masked_fill_(banned, -torch.inf)
+        best, order = top.topk(self.count, dim=1)
+        values.copy_(best - total)
+        tokens.copy_(found.gather(1, order))
+        last = depth >= self.max_length - 1
+        if last.any():
+            values[last] = -torch.inf
+            values[last, 0] = end[last] - total[last, 0]
+            tokens[last] = self.pad
+            tokens[last, 0] = self.end
+
+
+def search_lazily(
+    search: BeamSearch,
+    stack: DecoderStack,
+    vocabulary: Vocabulary,
+    source: Source,
+    memory: Memory,
+    gate: Callable[[Tensor], Handler | None],
+    *,
+    start: int,
+    sentence: Tensor,
+    source_row: Tensor,
+    known: Known | None = None,
+    visits: Visits | None = None,
+) -> None:
+    """Run searches side by side to their end.
+
+    Parameters
+    ----------
+    search
+        The searches, P of them.
+    stack, vocabulary, source
+        The decoder, and what it reads and writes.
+    memory
+        Keys and values of known prefixes; new ones are added.
+    gate
+        Makes the handler for rows that belong to these searches.
+    start
+        The symbol before the first.
+    sentence, source_row
+        Per search: the number of its sentence in the tree, and of its row in `source`; [P].
+    known
+        What is known beforehand.
+    visits
+        Takes note of every prefix that is computed.
+    """
+    device = sentence.device
+    recorded = known.tree.nodes if known else 0
+    codes = torch.full(search.scores.shape, 0 if known else -1, device=device)
+    beginnings = torch.zeros((*codes.shape, 0), dtype=torch.long, device=device)
+    while len(search.ids):
+        ids = search.ids
+        missing = codes < 0
+        if known is None:
+            shape = (*codes.shape, vocabulary.count)
+            values = torch.full(shape, -torch.inf, device=device, dtype=torch.float32)
+            tokens = torch.zeros(shape, dtype=torch.long, device=device)
+        else:
+            place = ids[:, None], codes.clamp(min=0)
+            values, tokens = known.values[place], known.tokens[place]
+        wanted = search.needed(values, tokens, missing)
+        values.masked_fill_(missing[:, :, None], -torch.inf)
+        rows = wanted.nonzero(as_tuple=True)
+        if len(rows[0]):
+            last = torch.full_like(rows[0], start) if not search.step_number else None
+            fresh = _Fresh(
+                ids[rows[0]],
+                beginnings[rows],
+                search.paths[rows][:, -1] if last is None else last,
+                recorded + memory.grow(len(rows[0])),
+            )
+            values[rows], tokens[rows] = _compute(
+                fresh, stack, vocabulary, source, memory, gate, source_row, known
+            )
+            codes[rows] = fresh.codes
+            if visits is not None:
+                useful = search.useful(values, tokens, _SLACK)[rows]
+                _note(visits, fresh, sentence, useful)
+        step = search.step(values, tokens)
+        parents = codes[step.going].gather(1, step.parents)
+        longer = step.parents[:, :, None].expand(-1, -1, beginnings.shape[2])
+        beginnings = torch.cat(
+            [beginnings[step.going].gather(1, longer), parents[:, :, None]], dim=2
+        )
+        codes = torch.full_like(parents, -1)
+        if known is not None:
+            numbers = sentence[search.ids][:, None].expand_as(parents)
+            found = known.tree.child(numbers, parents.clamp(0, recorded - 1), step.tokens)
+            codes = torch.where(parents < recorded, found, -1)
+
+
+@dataclass(frozen=True)
+class _Fresh:
+    """Prefixes of one length that must be computed.
+
+    Attributes
+    ----------
+    owner
+        The search of each, [R].
+    beginnings
+        Codes of the shorter prefixes that each goes through, [R, T]: below the number of the
+        tree's nodes, a node; else a prefix in the memory.
+    tokens
+        Their last symbols, [R].
+    first
+        Code of the first one; the others follow.
+    """
+
+    owner: Tensor
+    beginnings: Tensor
+    tokens: Tensor
+    first: int
+
+    @property
+    def codes(self) -> Tensor:
+        """Their own codes, [R]."""
+        return torch.arange(self.first, self.first + len(self.owner), device=self.owner.device)
+
+
+def _compute(
+    fresh: _Fresh,
+    stack: DecoderStack,
+    vocabulary: Vocabulary,
+    source: Source,
+    memory: Memory,
+    gate: Callable[[Tensor], Handler | None],
+    source_row: Tensor,
+    known: Known | None,
+) -> tuple[Tensor, Tensor]:
+    """Compute prefixes; their best continuations."""
+    recorded = known.tree.nodes if known else 0
+    own = fresh.codes
+    paths = torch.cat([fresh.beginnings, own[:, None]], dim=1)
+    is_new = paths >= recorded
+
+    def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        store, first = memory.stores[layer], memory.starts[layer]
+        begin = first + fresh.first - recorded
+        store[begin : begin + len(own)] = torch.cat([keys, values], dim=1)
+        index = paths + (first - recorded)
+        if known is not None:
+            index = torch.where(is_new, index, memory.bases[layer][fresh.owner][:, None] + paths)
+        heads = stack.layers[layer].self_attn.num_heads
+        both = store[index].view(*index.shape, 2, heads, -1).permute(2, 0, 3, 1, 4)
+        return attention(queries[:, None], both[0], both[1], None)[:, 0]
+
+    rows = source_row[fresh.owner]
+
+    def cross(layer: int, queries: Tensor) -> Tensor:
+        return source.attend(layer, queries[:, None], rows)[:, 0]
+
+    depth = torch.full_like(own, fresh.beginnings.shape[1])
+    x = stack.embed(fresh.tokens, depth)
+    features = stack.run(x, attend, cross, gate(fresh.owner))
+    return vocabulary.best(features, depth)
+
+
+def _note(visits: Visits, fresh: _Fresh, sentence: Tensor, useful: Tensor) -> None:
+    depth = fresh.beginnings.shape[1]
+    parent = fresh.beginnings[:, -1] if depth else torch.full_like(fresh.tokens, -1)
+    visits.sentence.append(sentence[fresh.owner].cpu().numpy())
+    visits.parent.append(parent.cpu().numpy())
+    visits.token.append(fresh.tokens.cpu().numpy())
+    visits.depth.append(torch.full_like(fresh.tokens, depth).cpu().numpy())
+    visits.useful.append(useful.cpu().numpy())
