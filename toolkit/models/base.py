@@ -20,6 +20,7 @@ from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.heads import Kind, Sites
 from headtool.models.gating import Handler, SiteHandle, intercept
+from headtool.models.probing import Probe
 
 __all__ = [
     "Batch",
@@ -278,4 +279,20 @@ class ModelAdapter(ABC):
             The batch.
         label_smoothing
             Smoothing of ``Forward.losses`` (not of the columns), for training; regression has none.
+        """
+
+    @abstractmethod
+    def probe(
+        self, module: nn.Module, *, batch: int = 2, source: int = 5, target: int = 3
+    ) -> Probe:
+        """Prepare a forward pass on made-up input of some size, through this model or a like one.
+
+        Parameters
+        ----------
+        module
+            The adapter's own module, or one that takes the same input.
+        batch
+            Rows.
+        source, target
+            Tokens of each row, and of its target for an encoder-decoder model.
         """

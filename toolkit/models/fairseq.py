@@ -144,7 +144,7 @@ class FairseqModel(ModelAdapter):
         self.source_dictionary, self.target_dictionary = dictionaries
         self.languages = languages
         self.bpe = bpe
-        super().__init__(spec, "seq2seq", module, discover(module, self._probe(module)))
+        super().__init__(spec, "seq2seq", module, discover(module, self.probe(module)))
 
     # -- numbering --------------------------------------------------------------------------
 
@@ -246,22 +246,22 @@ class FairseqModel(ModelAdapter):
 
     # -- discovery --------------------------------------------------------------------------
 
-    def _probe(self, module: nn.Module) -> Probe:
-        """Two rows of ordinary symbols, between the end-of-sentence symbols that belong there."""
-        source, target = 5, 3
+    def probe(
+        self, module: nn.Module, *, batch: int = 2, source: int = 5, target: int = 3
+    ) -> Probe:
+        """Rows of ordinary symbols, between the end-of-sentence symbols that belong there."""
         device = next(module.parameters()).device
         end = self.source_dictionary.eos()
-        rows = [[*_ordinary(self.source_dictionary, source - 1, skip), end] for skip in (0, 1)]
         start = self.target_dictionary.eos()
-        previous = [
-            [start, *_ordinary(self.target_dictionary, target - 1, skip)] for skip in (0, 1)
-        ]
+        skips = [row % 2 for row in range(batch)]
+        rows = [[*_ordinary(self.source_dictionary, source - 1, skip), end] for skip in skips]
+        previous = [[start, *_ordinary(self.target_dictionary, target - 1, skip)] for skip in skips]
         arguments = (
             torch.tensor(rows, device=device),
-            torch.full((2,), source, device=device),
+            torch.full((batch,), source, device=device),
             torch.tensor(previous, device=device),
         )
-        return Probe(lambda: module(*arguments), batch=2, source=source, target=target)
+        return Probe(lambda: module(*arguments), batch=batch, source=source, target=target)
 
 
 def _ordinary(dictionary: Any, count: int, skip: int) -> list[int]:

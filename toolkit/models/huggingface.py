@@ -64,7 +64,7 @@ class HuggingFaceModel(ModelAdapter):
         )
         self.eos_id = -1 if eos is None else int(eos)
         self.prefix, self.suffix = self._affixes()
-        handles = discover(module, self._probe(module))
+        handles = discover(module, self.probe(module))
         super().__init__(spec, task, module, handles, labels if task == "classification" else ())
 
     # -- tokenising -------------------------------------------------------------------------
@@ -269,20 +269,23 @@ class HuggingFaceModel(ModelAdapter):
 
     # -- discovery --------------------------------------------------------------------------
 
-    def _probe(self, module: nn.Module) -> Probe:
-        """Two rows of ordinary tokens, the last the end of the sequence where there is one."""
-        source, target = 5, 3
+    def probe(
+        self, module: nn.Module, *, batch: int = 2, source: int = 5, target: int = 3
+    ) -> Probe:
+        """Rows of ordinary tokens, the last the end of the sequence where there is one."""
         plain = self.tokenizer("a b c d e", add_special_tokens=False)["input_ids"] or [self.pad_id]
         ids = [plain[i % len(plain)] for i in range(source)]
         if self.eos_id >= 0:
             ids[-1] = self.eos_id
+        both = [ids, ids[::-1][1:] + ids[-1:]]
         device = next(module.parameters()).device
-        rows = torch.tensor([ids, ids[::-1][1:] + ids[-1:]], device=device)
+        rows = torch.tensor([both[i % 2] for i in range(batch)], device=device)
         arguments: dict[str, Any] = {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
         if not self.config.is_encoder_decoder:
-            return Probe(lambda: module(**arguments), batch=2, source=source)
-        arguments["decoder_input_ids"] = rows[:, :target]
-        return Probe(lambda: module(**arguments), batch=2, source=source, target=target)
+            return Probe(lambda: module(**arguments), batch=batch, source=source)
+        columns = torch.arange(target, device=device) % source
+        arguments["decoder_input_ids"] = rows[:, columns]
+        return Probe(lambda: module(**arguments), batch=batch, source=source, target=target)
 
 
 _FORMATS = {

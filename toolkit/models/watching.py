@@ -16,7 +16,9 @@ from torch.overrides import TorchFunctionMode
 
 from headtool.errors import HeadtoolError
 
-__all__ = ["AttentionWatch", "explicit_attention"]
+__all__ = ["AttentionWatch", "explicit_attention", "pause_watching", "resume_watching"]
+
+_pauses = 0
 
 _SOFTMAX = {
     torch.softmax,
@@ -24,6 +26,18 @@ _SOFTMAX = {
     torch.nn.functional.softmax,
     torch.Tensor.softmax,
 }
+
+
+def pause_watching() -> None:
+    """Let no `AttentionWatch` see what is computed until `resume_watching`."""
+    global _pauses
+    _pauses += 1
+
+
+def resume_watching() -> None:
+    """End the innermost `pause_watching`."""
+    global _pauses
+    _pauses -= 1
 
 
 class AttentionWatch(TorchFunctionMode):
@@ -43,6 +57,8 @@ class AttentionWatch(TorchFunctionMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if _pauses:
+            return func(*args, **kwargs)
         if func is torch.nn.functional.scaled_dot_product_attention:
             return explicit_attention(*args, **kwargs, on_softmax=self.on_softmax)
         if func is torch.nn.functional.multi_head_attention_forward:

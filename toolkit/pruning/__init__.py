@@ -1,0 +1,1 @@
+"""Make models smaller: remove heads, save what is left, load it again."""
