@@ -1,4 +1,4 @@
-"""BLEU as a vectorised function of summed statistics, and synthetic statistics of sentences."""
+"""Synthetic statistics of sentences, for BLEU."""
 
 from __future__ import annotations
 
@@ -6,20 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headtool.analysis.paired import Paired
+from headtool.translation_metrics import BLEU
 
 Array = NDArray[np.float64]
-
-
-def bleu(sums: Array) -> Array:
-    """sacreBLEU's corpus BLEU of [..., 10] = lengths (2), matches (4), totals (4)."""
-    system, reference = sums[..., 0], sums[..., 1]
-    matches, totals = sums[..., 2:6], sums[..., 6:10]
-    missing = np.cumsum(matches == 0, axis=-1)
-    smoothed = np.where(matches == 0, 0.5**missing, matches)
-    logs = np.log(np.maximum(100 * smoothed / np.maximum(totals, 1), 1e-300))
-    penalty = np.exp(np.minimum(0, 1 - reference / np.maximum(system, 1)))
-    score = penalty * np.exp(logs.mean(axis=-1))
-    return np.where((totals[..., 3] == 0) | (matches[..., 0] == 0), 0.0, score)
 
 
 def sentences(rng: np.random.Generator, masks: int, n: int, changed: float) -> Paired:
@@ -42,4 +31,4 @@ def sentences(rng: np.random.Generator, masks: int, n: int, changed: float) -> P
     for row in masked:
         rows = rng.random(n) < changed
         row[rows] = draw(lengths[rows], np.full(rows.sum(), 0.69))
-    return Paired(whole, masked, bleu, higher_is_better=True, name="bleu", scale=100.0)
+    return Paired(whole, masked, BLEU().from_sums, higher_is_better=True, name="bleu", scale=100.0)

@@ -12,8 +12,9 @@ from headtool.analysis import compat
 from headtool.analysis.compat import COMPAT_COLUMNS, COMPAT_MODES, compat_tests
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
+from headtool.translation_metrics import BLEU
 
-from .bleu import bleu, sentences
+from .bleu import sentences
 
 WORDS = [*"abcdefghijklmnopqrst"]
 
@@ -39,7 +40,7 @@ def paired_bleu(references: list[str], systems: list[list[str]]) -> Paired:
     metric = sacrebleu.BLEU(references=[references])
     statistics = [np.array(metric._extract_corpus_statistics(s, None)) for s in systems]
     whole, masked = statistics[0], np.stack(statistics[1:])
-    return Paired(whole, masked, bleu, higher_is_better=True, name="bleu")
+    return Paired(whole, masked, BLEU().from_sums, higher_is_better=True, name="bleu")
 
 
 @pytest.mark.parametrize("rows", [None, 50])
@@ -97,8 +98,8 @@ def test_compare_mt_equals_a_literal_loop(rng: np.random.Generator, replace: boo
             else:
                 legacy.shuffle(ids)
                 sample = np.array(ids[:25])
-            left = bleu(paired.whole[sample].sum(axis=0))
-            right = bleu(paired.masked[mask, sample].sum(axis=0))
+            left = paired.value(paired.whole[sample].sum(axis=0))
+            right = paired.value(paired.masked[mask, sample].sum(axis=0))
             wins[0] += bool(left > right)
             wins[1] += bool(left < right)
         assert p == pytest.approx(1 - max(wins) / 200, abs=1e-12)
@@ -124,7 +125,7 @@ def test_table_and_errors(rng: np.random.Generator) -> None:
     tests = compat_tests(paired, "sacrebleu-paired-bs", resamples=50)
     assert tuple(tests.frame.columns) == COMPAT_COLUMNS
     assert tests.frame["mode"].unique().tolist() == ["sacrebleu-paired-bs"]
-    none = Paired(paired.whole, paired.masked[:0], bleu, higher_is_better=True)
+    none = Paired(paired.whole, paired.masked[:0], paired.value, higher_is_better=True)
     for mode in COMPAT_MODES:
         empty = compat_tests(none, mode, resamples=50).frame
         assert tuple(empty.columns) == COMPAT_COLUMNS
