@@ -9,7 +9,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from headtool.metric_base import Metric
     from headtool.results import Outcomes
 
-__all__ = ["SCHEMA", "Run", "check_output", "read_run", "write_run"]
+__all__ = ["PRUNED_RECORD", "SCHEMA", "Run", "check_output", "new_folder", "read_run", "write_run"]
 
 SCHEMA = "headtool/run/1"
 _MANIFEST = "manifest.json"
+PRUNED_RECORD = "headtool-pruned.json"
 _HIDDEN = ".headtool-"  # how the names of unfinished runs begin
 
 
@@ -170,14 +171,7 @@ def write_run(
     """
     from safetensors.torch import save
 
-    check_output(folder, force=force)
-    place = folder.resolve()  # behind a link lies the run that is replaced
-    missing, _ = _missing_parents(place)
-    made: Path | None = None
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=place.parent))
-        made.chmod(0o777 & ~_umask())
+    with new_folder(folder, force=force) as made:
         for name, frame in tables.items():
             frame.to_parquet(made / f"{name}.parquet", index=False)
         for name, state in (weights or {}).items():
@@ -193,6 +187,34 @@ def write_run(
         }
         text = json.dumps(manifest, indent=1, allow_nan=False) + "\n"
         (made / _MANIFEST).write_text(text, encoding="utf-8")
+    return Run(folder, manifest)
+
+
+@contextlib.contextmanager
+def new_folder(folder: Path, *, force: bool) -> Iterator[Path]:
+    """Fill a folder that appears at `folder` when the block ends, or, if it raises, not at all.
+
+    Parameters
+    ----------
+    folder
+        Where it is to appear.
+    force
+        Replace what headtool wrote there before.
+
+    Raises
+    ------
+    HeadtoolError
+        As `check_output`, or if the files cannot be written.
+    """
+    check_output(folder, force=force)
+    place = folder.resolve()  # behind a link lies the folder that is replaced
+    missing, _ = _missing_parents(place)
+    made: Path | None = None
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=place.parent))
+        made.chmod(0o777 & ~_umask())
+        yield made
         _replace(place, made)
     except OSError as error:
         raise _unwritable(folder, error) from error
@@ -200,9 +222,8 @@ def write_run(
         if made is not None:
             shutil.rmtree(made, ignore_errors=True)
         for above in missing:
-            with contextlib.suppress(OSError):  # it holds the run
+            with contextlib.suppress(OSError):  # it holds the new folder
                 above.rmdir()
-    return Run(folder, manifest)
 
 
 def read_run(folder: Path) -> Run:
@@ -260,16 +281,19 @@ def _missing_parents(folder: Path) -> tuple[list[Path], Path]:
 
 
 def _is_replaceable(folder: Path) -> bool:
-    """Whether a folder is a run, whatever its version, or empty."""
+    """Whether headtool wrote a folder, in whatever version, or it is empty."""
     if not folder.is_dir():
         return False
     if not any(folder.iterdir()):
         return True
-    try:
-        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    return isinstance(manifest, dict) and str(manifest.get("schema")).startswith("headtool/run/")
+    for name, schema in ((_MANIFEST, "headtool/run/"), (PRUNED_RECORD, "headtool/pruned/")):
+        try:
+            record = json.loads((folder / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(record, dict) and str(record.get("schema")).startswith(schema):
+            return True
+    return False
 
 
 def _unwritable(folder: Path, error: OSError) -> HeadtoolError:
