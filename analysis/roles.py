@@ -35,6 +35,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import t as student
 
@@ -269,15 +270,15 @@ def surviving_roles(roles: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
     if known.empty:
         raise HeadtoolError("no head with a role was up for removal; compare the same kinds")
     heads = known[place].drop_duplicates().sort_values(place, ignore_index=True)
-    layers = heads.groupby(place[:2], sort=False).ngroup().to_numpy(np.int64)
-    anywhere = np.zeros_like(layers)
+    layers: NDArray[np.int64] = heads.groupby(place[:2], sort=False).ngroup().to_numpy(np.int64)
+    anywhere: NDArray[np.int64] = np.zeros(len(layers), dtype=np.int64)
     labelled = roles[roles["label"] == "yes"]
-    having = {}
+    having: dict[str, NDArray[np.bool_]] = {}
     for role in ROLES:
         found = labelled.loc[labelled["role"] == role, place].drop_duplicates()
         if len(found):
             having[role] = _in(heads, found)
-    having["none"] = ~np.any([_in(heads, labelled[place].drop_duplicates())], axis=0)
+    having["none"] = ~_in(heads, labelled[place])
     rows = []
     for (method, budget, share), part in known.groupby(["method", "budget", "share"], sort=False):
         stays = part.sort_values(place)["kept"].to_numpy(np.bool_)
@@ -304,6 +305,6 @@ def surviving_roles(roles: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
     return frame[list(SURVIVAL_COLUMNS)]
 
 
-def _in(heads: pd.DataFrame, some: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+def _in(heads: pd.DataFrame, some: pd.DataFrame) -> NDArray[np.bool_]:
     wanted = set(some.itertuples(index=False, name=None))
     return np.array([row in wanted for row in heads.itertuples(index=False, name=None)])

@@ -65,7 +65,7 @@ def _summary(tested: pd.DataFrame) -> pd.DataFrame:
     place = ["kind", "layer", "head"]
     for (role, kind), part in tested.groupby(["role", "kind"], sort=False):
         gain = part["share"] - (part["baseline"] if role == "syntactic" else 0)
-        best = part.loc[gain.idxmax()]
+        best = part.loc[[gain.idxmax()]].to_dict("records")[0]
         labelled = part[part["label"] == "yes"]
         rows.append(
             {
@@ -156,5 +156,5 @@ def _kept(row: Mapping[Hashable, Any]) -> str:
     return f"{row['kept']}{star} ({short(row['expected_within_layers'])})"
 
 
-def _name(row: Mapping[Any, Any] | pd.Series) -> str:
+def _name(row: Mapping[Hashable, Any]) -> str:
     return f"{row['kind']}.{row['layer']}.{row['head']}"

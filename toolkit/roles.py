@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -154,6 +154,7 @@ def count_roles(
         Counts by role and kind, and what a reader must know of them.
     """
     model = pieces.model
+    examples = _unmasked(examples) if model.task == "masked-lm" else examples
     statistics: list[Statistic] = []
     counts: list[RoleCounts] = []
     notes: list[str] = []
@@ -176,10 +177,26 @@ def count_roles(
         observe(model, repeats, [again], progress=progress)
         counts += again.counts
         notes.append(f"induction: {len(repeats)} sequences of {once} random tokens, said twice")
+    rare = any(note.startswith("rare-token") for note in notes)
     for one in counts:
-        if one.details and not one.queries.any():
+        if one.details and not one.queries.any() and not (rare and one.role == "rare-token"):
             notes.append(f"{one.role} of {one.sites.kinds[0]}: the data has no query for it")
     return counts, notes
+
+
+def _unmasked(examples: Examples) -> Examples:
+    """Put back the tokens that a masked language model is to guess: heads shall see the text."""
+    rows = [
+        {
+            **row,
+            "input_ids": [
+                token if label == -100 else label
+                for token, label in zip(row["input_ids"], row["labels"], strict=True)
+            ],
+        }
+        for row in examples.rows
+    ]
+    return replace(examples, rows=tuple(rows))
 
 
 def _of_kind(roles: Collection[str], kind: Kind) -> list[str]:

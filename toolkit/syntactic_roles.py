@@ -117,9 +117,10 @@ class SyntacticRoles:
     def _prepare(self, batch: Batch, length: int, device: torch.device) -> None:
         index, wide = batch.index.tolist(), len(self.counts.details)
         self._batch = batch
-        self._queries = np.stack([np.bincount(self._asked[i], minlength=wide) for i in index])
-        self._expected = np.stack([np.bincount(self._guessed[i], minlength=wide) for i in index])
-        self._queries, self._expected = self._queries.astype(float), self._expected.astype(float)
+        self._queries, self._expected = (
+            np.stack([np.bincount(of[i], minlength=wide) for i in index]).astype(np.float64)
+            for of in (self._asked, self._guessed)
+        )
         self.counts.add_queries(self._queries, self._expected)
         units = np.full((len(index), length), -1, dtype=np.int64)
         for row, i in enumerate(index):

@@ -139,7 +139,7 @@ class _HuggingFacePieces(Pieces):
         return str(self.tokenizer.decode([token])).strip().removeprefix("##")
 
     def size(self, kind: Kind) -> int:
-        return 1 + max(len(self.tokenizer), *self._special)
+        return 1 + int(max([len(self.tokenizer), *self._special]))
 
     def numbers(self, symbols: Sequence[str], kind: Kind) -> list[int]:
         vocabulary = self.tokenizer.get_vocab()
