@@ -16,9 +16,11 @@ __all__ = ["BUILTIN", "ENTRY_POINTS", "get_method", "method_names"]
 BUILTIN = {
     "ablation": "headtool.methods.ablation:Ablation",
     "confidence": "headtool.methods.confidence:Confidence",
+    "dsp": "headtool.methods.dsp:Dsp",
     "fisher": "headtool.methods.fisher:Fisher",
     "gates": "headtool.methods.gates:Gates",
     "gradient": "headtool.methods.gradient:Gradient",
+    "magnitude": "headtool.methods.magnitude:Magnitude",
     "random": "headtool.methods.random:Random",
 }
 """Name to ``module:class``; nothing is imported before it is asked for."""

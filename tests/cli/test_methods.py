@@ -35,7 +35,7 @@ def listed(headtool) -> dict[str, dict[str, object]]:
 def test_json_lists_every_option_with_default_and_help(headtool) -> None:
     found = listed(headtool)
     assert list(found) == [
-        *("ablation", "confidence", "fisher", "gates", "gradient", "random"),
+        *("ablation", "confidence", "dsp", "fisher", "gates", "gradient", "magnitude", "random"),
     ]
     options = {
         f"{name}.{option['name']}": option["default"]
@@ -51,6 +51,16 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         "ablation.tokenize": "13a",
         "confidence.statistic": "max",
         "confidence.exclude": "eos",
+        "dsp.train": "gates",
+        "dsp.steps": 400,
+        "dsp.batch_size": 32,
+        "dsp.gate_lr": 0.05,
+        "dsp.weight_lr": 3e-5,
+        "dsp.label_smoothing": 0.0,
+        "dsp.holdout": 0.2,
+        "dsp.heads": None,
+        "dsp.variant": "gumbel",
+        "dsp.temperature": None,
         "fisher.granularity": "batch",
         "fisher.batch_size": 32,
         "fisher.samples": 2048,
@@ -60,6 +70,7 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         "gates.penalty": "sum",
         "gates.train": "gates",
         "gates.init": "open",
+        "gates.sweep": None,
         "gates.steps": 400,
         "gates.batch_size": 32,
         "gates.gate_lr": 0.05,
@@ -110,7 +121,8 @@ def test_every_option_can_be_set_to_its_default(headtool, bert, reviews) -> None
     words = [word for setting in settings for word in ("--set", setting)]
     done = headtool(
         *("score", "--model", bert, "--data", reviews, "--format", "json"),
-        *("--method", ",".join(listed(headtool)), "--set", "gates.steps=2", *words),
+        *("--method", ",".join(listed(headtool)), *words),
+        *("--set", "gates.steps=2", "--set", "dsp.steps=2"),
     )
     assert done.code == 0, done.err
 

@@ -16,6 +16,10 @@ from headtool.models.base import Batch, Examples, Forward, ModelAdapter, Queries
 from headtool.models.discovery import Probe, discover
 from headtool.models.huggingface import HuggingFaceModel
 
+from ..toolkit.conftest import save_fairseq  # noqa: TID252 - one small fairseq model for all tests
+
+__all__ = ["save_fairseq"]
+
 WORDS = [f"w{i}" for i in range(20)]
 
 
@@ -51,15 +55,17 @@ class ToyModel(ModelAdapter):
 
     def __init__(self, weights: tuple[float, float]) -> None:
         module = ToyModule(weights).double().eval()
-        probe = Probe(
-            lambda: module(
-                torch.tensor([[[1.0, 2], [3, 5], [4, 4]], [[2, 1], [1, 3], [2, 2]]]).double(),
-                torch.ones(2, 3, dtype=torch.bool),
-            ),
-            batch=2,
-            source=3,
+        handles = discover(module, self.probe(module, batch=2, source=3))
+        super().__init__("toy", "classification", module, handles, ("no", "yes"))
+
+    def probe(
+        self, module: nn.Module, *, batch: int = 2, source: int = 5, target: int = 3
+    ) -> Probe:
+        features = torch.randn(
+            batch, source, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
         )
-        super().__init__("toy", "classification", module, discover(module, probe), ("no", "yes"))
+        real = torch.ones(batch, source, dtype=torch.bool)
+        return Probe(lambda: module(features, real), batch=batch, source=source)
 
     def encode(self, data: TextData, *, batch_tokens: int = 4096, seed: int = 0) -> Examples:
         rows = tuple(

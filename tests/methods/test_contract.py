@@ -18,7 +18,7 @@ from headtool.methods.base import Method
 from headtool.models.huggingface import HuggingFaceModel
 from headtool.results import SCORE_COLUMNS, scores_document
 
-QUICK = {"gates": {"steps": "5", "batch_size": "8"}}
+QUICK = {name: {"steps": "5", "batch_size": "8"} for name in ("dsp", "gates")}
 
 VARIANTS = [
     ("gradient", {"granularity": "token"}),
@@ -34,6 +34,9 @@ VARIANTS = [
     ("confidence", {}),
     ("confidence", {"statistic": "entropy", "exclude": "none"}),
     ("confidence", {"exclude": "special"}),
+    ("dsp", {}),
+    ("dsp", {"heads": "1", "temperature": "2", "train": "all"}),
+    ("dsp", {"heads": "8", "variant": "straight-through"}),
     ("fisher", {}),
     ("fisher", {"granularity": "batch", "batch_size": "4", "heads": "3"}),
     ("fisher", {"granularity": "example", "samples": "none"}),
@@ -41,10 +44,12 @@ VARIANTS = [
     ("gates", {"heads": "3"}),
     ("gates", {"init": "released", "penalty": "site-mean"}),
     ("gates", {"train": "all", "label_smoothing": "0.1"}),
+    ("magnitude", {}),
+    ("gates", {"sweep": "0.01,0.5"}),
     ("random", {}),
 ]
 
-TRAINED = ("gates",)
+TRAINED = ("dsp", "gates")
 """Methods that draw random batches and noise: the order of examples and heads matters to them."""
 
 RANDOMLY_ORDERED = ("random",)
@@ -53,7 +58,7 @@ RANDOMLY_ORDERED = ("random",)
 WITHOUT_FORWARD = ("random",)
 """Methods that never run the model."""
 
-WITHOUT_LOSS = ("confidence", *WITHOUT_FORWARD)
+WITHOUT_LOSS = ("confidence", "magnitude", *WITHOUT_FORWARD)
 
 
 def build(name: str, options: dict[str, str]) -> Method:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -117,8 +119,8 @@ def test_adapted_weights_come_back_and_the_model_keeps_its_own(bert, pairs: Text
     assert table.loc["kept heads, adapted weights", "loss"] == adapted["loss"].mean()
 
 
-def job_of(model, examples) -> Job:
-    return Job(model, examples, model.sites, get_metric("accuracy", task=model.task), seed=0)
+def job_of(model, examples, metric: str = "accuracy") -> Job:
+    return Job(model, examples, model.sites, get_metric(metric, task=model.task), seed=0)
 
 
 def test_a_pattern_that_matches_nothing_is_an_error(bert, pairs: TextData) -> None:
@@ -126,9 +128,55 @@ def test_a_pattern_that_matches_nothing_is_an_error(bert, pairs: TextData) -> No
         Gates(train="encoder.nowhere").score(bert, bert.encode(pairs))
 
 
+def test_a_sweep_is_the_single_runs_side_by_side(bert, pairs: TextData) -> None:
+    examples = bert.encode(pairs)
+    options = {"steps": 40, "batch_size": 8, "gate_lr": 0.2, "train": "classifier.*"}
+    swept = Gates(lambda_=0.05, sweep="1, 0,0.05", **options).score(bert, examples)
+    alone = {value: Gates(lambda_=value, **options).score(bert, examples) for value in (0, 0.05, 1)}
+    np.testing.assert_array_equal(swept.frame["score"], alone[0.05].frame["score"])
+    table = swept.tables["sweep"]
+    assert table["lambda"].tolist() == [0, 0, 0.05, 0.05, 1, 1]
+    for value, result in alone.items():
+        wanted = result.tables["evaluation"].iloc[1:].reset_index(drop=True)
+        found = table[table["lambda"] == value].drop(columns="lambda").reset_index(drop=True)
+        pd.testing.assert_frame_equal(found, wanted)
+        assert (swept.frame[f"kept_at_{value:g}"] == result.frame["kept"]).all()
+    kept = table.groupby("lambda")["heads"].first()
+    assert kept.is_monotonic_decreasing
+    assert kept[1] < kept[0]
+    pd.testing.assert_frame_equal(swept.tables["evaluation"], alone[0.05].tables["evaluation"])
+
+
+def test_the_encoder_is_pruned_alone_where_the_decoder_is_frozen(save_fairseq) -> None:
+    from headtool.models import load_model
+
+    model = load_model(f"fairseq:{save_fairseq()}")
+    data = TextData(
+        "t", "translation", {"source": ("a b c", "b a") * 4, "target": ("c d", "a") * 4}
+    )
+    examples = model.encode(data)
+    result = Gates(lambda_=5.0, steps=60, gate_lr=0.2, train="encoder.*").score(
+        model, examples, kinds=["enc-self"]
+    )
+    assert set(result.frame["kind"]) == {"enc-self"}
+    assert all(name.startswith("encoder.") for name in result.weights)
+    assert result.tables["evaluation"]["heads"].tolist() == [8, 0, 0]
+    closed = HeadMask.without(model.sites, [h for h in model.sites.heads if h.kind == "enc-self"])
+    held_out = Gates()._split(job_of(model, examples, "loss"))[1]
+    losses = evaluate(model, held_out, [closed]).row(0)
+    expected = losses["loss"].sum() / losses["tokens"].sum()
+    table = result.tables["evaluation"].set_index("model")
+    assert table.loc["kept heads, original weights", "loss"] == expected
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"sweep": "0.1,x"}, r"gates.sweep must be numbers from 0 on .*, got 'x'"),
+        ({"sweep": "0.1,-2"}, "gates.sweep must be numbers"),
+        ({"sweep": "inf"}, "gates.sweep must be numbers"),
+        ({"sweep": ""}, "gates.sweep must be numbers"),
+        ({"sweep": "0.1", "heads": 3}, "gates.sweep varies lambda, and gates.heads adapts it"),
         ({"steps": 0}, "gates.steps must be at least 1"),
         ({"gate_lr": 0.0}, "gates.gate_lr must be above 0"),
         ({"holdout": 1.0}, r"gates.holdout must be in \[0, 1\)"),

@@ -1,0 +1,222 @@
+"""What methods that train a gate per head share: the training loop and the evaluation after it."""
+
+from __future__ import annotations
+
+import contextlib
+import fnmatch
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from headtool.errors import HeadtoolError
+from headtool.evaluation import evaluate, finite_forward
+from headtool.measurement import measure
+from headtool.methods.base import Job, Method, Scored, option
+from headtool.models.base import Examples
+from headtool.models.gating import Gating
+from headtool.translation_metrics import TranslationMetric
+
+__all__ = ["GateTraining", "Penalty"]
+
+Penalty = Callable[[Tensor, int], Tensor]
+"""Adds to the loss, given the gates' parameters and the step."""
+
+
+@dataclass(frozen=True)
+class GateTraining(Method):
+    """Base of methods that train one number per head, from which gates on the heads are drawn.
+
+    A gate is drawn per head and step and shared by the batch; training starts from the trained
+    model and may adapt weights beside the gates. A share of the examples is held out. The table
+    `evaluation` compares, on those, the whole model with the heads that stay, on the adapted
+    weights and on the original ones; the difference of the last two is what the weights' adaptation
+    did, not the choice of heads.
+    """
+
+    train: str = option(
+        "gates",
+        "what trains: gates, all, or comma-separated patterns of parameter names such as "
+        "encoder.*,*.bias (gates always train)",
+    )
+    steps: int = option(400, "optimiser steps")
+    batch_size: int = option(32, "examples in a step")
+    gate_lr: float = option(0.05, "learning rate of the gates (Adam)")
+    weight_lr: float = option(3e-5, "learning rate of the weights (Adam)")
+    label_smoothing: float = option(0.0, "label smoothing of the training loss")
+    holdout: float = option(0.2, "share of the examples kept out of training for the evaluation")
+
+    @abstractmethod
+    def start(self, job: Job, generator: torch.Generator) -> Tensor:
+        """Return the numbers to train at their start, [heads]."""
+
+    @abstractmethod
+    def draw(self, numbers: Tensor, step: int, generator: torch.Generator, job: Job) -> Tensor:
+        """Return the gates of a step, [heads], differentiable in `numbers`; all on the CPU."""
+
+    def regulariser(self, job: Job) -> Penalty | None:
+        """What is added to the loss per token, if anything."""
+        return None
+
+    @abstractmethod
+    def kept(self, numbers: Tensor, job: Job) -> NDArray[np.bool_]:
+        """Which heads stay, [heads]."""
+
+    @abstractmethod
+    def columns(self, numbers: Tensor) -> dict[str, NDArray[Any]]:
+        """Return `score` and further columns of the result, each [heads]."""
+
+    @property
+    def uses_metric(self) -> bool:
+        """The table `evaluation` holds it; the scores do not depend on it."""
+        return True
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense."""
+        for name in ("steps", "batch_size"):
+            self._refuse(name, getattr(self, name) < 1, "at least 1")
+        for name in ("gate_lr", "weight_lr"):
+            self._refuse(name, not getattr(self, name) > 0, "above 0")
+        for name in ("holdout", "label_smoothing"):
+            self._refuse(name, not 0 <= getattr(self, name) < 1, "in [0, 1)")
+
+    def _refuse(self, name: str, bad: bool, wanted: str) -> None:
+        if bad:
+            value = self.settings()[name]
+            raise HeadtoolError(f"{self.name}.{name} must be {wanted}, got {value}")
+
+    def compute(self, job: Job) -> Scored:
+        """Train the gates, and evaluate what they keep."""
+        training, held_out = self._split(job)
+        trained = self._trained_weights(job)
+        original = {name: weight.detach().clone() for name, weight in trained.items()}
+        rows: list[dict[str, Any]] = []
+        try:
+            numbers = self._train(job, training, list(trained.values()))
+            kept = self.kept(numbers, job)
+            weights = {name: weight.detach().cpu().clone() for name, weight in trained.items()}
+            if weights:
+                rows.append(self._row("kept heads, adapted weights", job, held_out, kept))
+        finally:
+            with torch.no_grad():
+                for name, weight in trained.items():
+                    weight.copy_(original[name])
+        everything = np.ones_like(kept)
+        rows.insert(0, self._row("kept heads, original weights", job, held_out, kept))
+        rows.insert(0, self._row("whole model", job, held_out, everything))
+        columns = self.columns(numbers)
+        return Scored(
+            score=columns.pop("score"),
+            stderr=np.full(len(kept), np.nan),
+            columns={**columns, "kept": kept},
+            tables={"evaluation": pd.DataFrame(rows)},
+            weights=weights,
+        )
+
+    def _split(self, job: Job) -> tuple[Examples, Examples]:
+        """Examples to train on and examples to evaluate on."""
+        order = np.random.default_rng([job.seed, 1]).permutation(len(job.examples))
+        held = round(self.holdout * len(order))
+        if held == 0 or held == len(order):
+            return job.examples, job.examples
+        return job.examples.take(np.sort(order[held:])), job.examples.take(np.sort(order[:held]))
+
+    def _trained_weights(self, job: Job) -> dict[str, nn.Parameter]:
+        if self.train == "gates":
+            return {}
+        patterns = ["*"] if self.train == "all" else [p.strip() for p in self.train.split(",")]
+        parameters = dict(job.model.module.named_parameters())
+        chosen: dict[str, nn.Parameter] = {}
+        for pattern in patterns:
+            names = fnmatch.filter(parameters, pattern)
+            if not names:
+                raise HeadtoolError(
+                    f"{self.name}.train: no parameter of {job.model.spec} matches '{pattern}'; "
+                    f"names look like {next(iter(parameters))}"
+                )
+            chosen |= {name: parameters[name] for name in names}
+        return chosen
+
+    def _train(self, job: Job, examples: Examples, weights: list[nn.Parameter]) -> Tensor:
+        """Run the optimiser and return the trained numbers, [heads] in float64."""
+        model, sites = job.model, job.sites
+        generator = torch.Generator().manual_seed(job.seed)
+        numbers = self.start(job, generator).requires_grad_(True)  # few: the CPU is fastest
+        penalty = self.regulariser(job)
+        groups = [{"params": [numbers], "lr": self.gate_lr}]
+        if weights:
+            groups.append({"params": weights, "lr": self.weight_lr})
+        optimiser = torch.optim.Adam(groups)
+        with _training(model.module, weights, seed=job.seed), torch.enable_grad():
+            batches = _shuffled(len(examples), self.batch_size, job.seed)
+            steps = zip(range(self.steps), batches, strict=False)
+            for step, index in job.progress(steps, total=self.steps, label="train gates"):
+                batch = model.collate(examples, index)
+                gates = self.draw(numbers, step, generator, job)
+                handler = Gating({site: gates[sites.columns(site)] for site in sites})
+                with model.intercept(handler, batch):
+                    result = finite_forward(
+                        model, batch, examples, label_smoothing=self.label_smoothing
+                    )
+                loss = result.losses.sum() / result.columns["tokens"].sum()
+                if penalty is not None:
+                    loss = loss + penalty(numbers, step).to(loss)
+                optimiser.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimiser.step()
+        return numbers.detach().double()
+
+    def _row(
+        self, label: str, job: Job, examples: Examples, kept: NDArray[np.bool_]
+    ) -> dict[str, Any]:
+        """Metric and loss of the model with some heads, as it is now."""
+        columns: Mapping[str, NDArray[np.float64]]
+        columns = evaluate(job.model, examples, [job.mask(kept)]).row(0)
+        measured = columns
+        if isinstance(job.metric, TranslationMetric):
+            measured = measure(job.model, examples, [job.mask(kept)], job.metric).outcomes.row(0)
+        return {
+            "model": label,
+            "heads": int(kept.sum()),
+            job.metric.name: job.metric.compute(measured),
+            "loss": float(columns["loss"].sum() / columns["tokens"].sum()),
+            "examples": len(examples),
+        }
+
+
+def _shuffled(count: int, size: int, seed: int) -> Iterator[NDArray[np.int64]]:
+    """Batches of indices, for ever; each pass over the data has an order of its own."""
+    rng = np.random.default_rng([seed, 2])
+    while True:
+        order = rng.permutation(count)
+        yield from (np.sort(order[start : start + size]) for start in range(0, count, size))
+
+
+@contextlib.contextmanager
+def _training(module: nn.Module, weights: list[nn.Parameter], *, seed: int) -> Iterator[None]:
+    """Let only `weights` take gradients, with dropout where there are any; undone afterwards.
+
+    Without weights to train the model stays in evaluation mode: dropout would only blur what the
+    gates are told.
+    """
+    asked = [(weight, weight.requires_grad) for weight in module.parameters()]
+    for weight, _ in asked:
+        weight.requires_grad_(False)
+    for weight in weights:
+        weight.requires_grad_(True)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        module.train(bool(weights))
+        try:
+            yield
+        finally:
+            module.eval()
+            for weight, before in asked:
+                weight.requires_grad_(before)
+                weight.grad = None
