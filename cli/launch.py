@@ -100,7 +100,10 @@ def launch(
     for line in comparison.settings["notes"]:
         note(line, quiet=quiet)
     if out is not None:
-        note(f"written to {out}", quiet=quiet)
+        from headtool.reports.writing import write_report
+
+        page = write_report(out)
+        note(f"written to {out}; open {page}", quiet=quiet)
     return comparison
 
 
