@@ -7,8 +7,6 @@ Hypotheses are those of the model's own library: fairseq's ``SequenceGenerator``
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 import torch
@@ -18,47 +16,16 @@ from headtool.batching import length_buckets
 from headtool.errors import HeadtoolError
 from headtool.evaluation import mask_gates
 from headtool.heads import HeadMask
+from headtool.hypotheses import Hypotheses
 from headtool.models.base import Examples, ModelAdapter
 from headtool.models.generation import Generator, Search, generator
 from headtool.progress import Progress, silent
 from headtool.replacement import Replacement, Resample, Zero
 from headtool.units import Executor, Unit, UnitResult, UnitStore, in_turn
 
-__all__ = ["Hypotheses", "Search", "translate"]
+__all__ = ["Search", "translate"]
 
 _MASKS_PER_UNIT = 64
-
-
-@dataclass(frozen=True)
-class Hypotheses:
-    """Translations of a data set by the whole model and by masked ones.
-
-    Attributes
-    ----------
-    masks
-        Which heads were open.
-    whole
-        The whole model's translations, detokenised, in the order of the examples.
-    masked
-        Per mask, its translations.
-    search
-        How they were searched, every field filled in.
-    """
-
-    masks: tuple[HeadMask, ...]
-    whole: tuple[str, ...]
-    masked: tuple[tuple[str, ...], ...]
-    search: Search
-
-    @cached_property
-    def unchanged(self) -> NDArray[np.float64]:
-        """Per mask, the share of sentences that it translates as the whole model does."""
-        return np.array(
-            [
-                np.mean([text == same for text, same in zip(row, self.whole, strict=True)])
-                for row in self.masked
-            ]
-        )
 
 
 def translate(
@@ -154,8 +121,9 @@ def translate(
             if store:
                 store.save(unit, result)
             put(unit, result)
-    texts = [tuple(decoder.texts(row)) for row in ids]
-    return Hypotheses(tuple(masks), texts[0], tuple(texts[1:]), decoder.search)
+    texts = decoder.texts([hypothesis for row in ids for hypothesis in row])
+    rows = [tuple(texts[i : i + len(examples)]) for i in range(0, len(texts), len(examples))]
+    return Hypotheses(tuple(masks), rows[0], tuple(rows[1:]), decoder.search)
 
 
 def _plan(decoder: Generator, examples: Examples, n_masks: int) -> list[Unit]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headtool.heads import HeadMask
 from headtool.results import Outcomes
@@ -14,6 +16,8 @@ from headtool.translation_metrics import TranslationMetric
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from headtool.models.generation import Search
 
 __all__ = ["Hypotheses"]
 
@@ -30,11 +34,24 @@ class Hypotheses:
         The unmasked model's translations, detokenised, one per example.
     masked
         The same of every mask.
+    search
+        How they were searched, every field filled in; None where they were read from a run.
     """
 
     masks: tuple[HeadMask, ...]
     whole: tuple[str, ...]
     masked: tuple[tuple[str, ...], ...]
+    search: Search | None = None
+
+    @cached_property
+    def unchanged(self) -> NDArray[np.float64]:
+        """Per mask, the share of sentences that it translates as the whole model does."""
+        return np.array(
+            [
+                np.mean([text == same for text, same in zip(row, self.whole, strict=True)])
+                for row in self.masked
+            ]
+        )
 
     def outcomes(self, references: Sequence[str], metric: TranslationMetric) -> Outcomes:
         """Compare every translation with its reference.

@@ -106,7 +106,7 @@ def measure(
             progress=progress,
         )
         return Measured(outcomes)
-    found = translate(
+    hypotheses = translate(
         model,
         examples,
         masks,
@@ -116,7 +116,6 @@ def measure(
         store=store,
         progress=progress,
     )
-    hypotheses = Hypotheses(found.masks, found.whole, found.masked)
     texts = references(model, examples)
     return Measured(hypotheses.outcomes(texts, metric), hypotheses, texts)
 
