@@ -2,13 +2,36 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from markupsafe import Markup
 
-__all__ = ["Cell", "Choices", "Column", "DataTable", "Figure", "Panel", "Section", "View"]
+from headtool.reports.words import digits
+
+__all__ = [
+    "Cell",
+    "Choices",
+    "Column",
+    "DataTable",
+    "Figure",
+    "Finding",
+    "Panel",
+    "Section",
+    "View",
+    "order",
+]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One finding: `topic` names its section, `headline` opens the report, `detail` the section."""
+
+    topic: str
+    headline: str
+    detail: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,8 +68,20 @@ class Cell:
     """What a table shows and what it is sorted by."""
 
     text: str
-    order: float | str | None = None
+    order: float | None = None
     css: str = ""
+
+    @classmethod
+    def number(cls, value: float) -> Cell:
+        """A number, as tables write it."""
+        return cls(digits(value), order(value))
+
+    @classmethod
+    def interval(cls, low: float, high: float) -> Cell:
+        """An interval, sorted by its lower end."""
+        if math.isnan(low) or math.isnan(high):
+            return cls("–")
+        return cls(f"{digits(low)} to {digits(high)}", order(low))
 
 
 @dataclass(frozen=True)
@@ -99,3 +134,8 @@ class Section:
     data: Mapping[str, Any] = field(default_factory=dict)
     """What the page's script needs to know."""
     choices: Choices | None = None
+
+
+def order(value: float) -> float | None:
+    """What a number is sorted by; nothing for one that was not computed."""
+    return None if math.isnan(value) else float(value)

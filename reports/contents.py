@@ -18,7 +18,7 @@ from headtool.runs import Run, read_run
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Contents", "read_contents"]
+__all__ = ["Contents", "read_contents", "records"]
 
 _HEAD = ("kind", "layer", "head")
 _PAIR = ("method_x", "method_y")
@@ -144,6 +144,13 @@ class Contents:
         """Lines that a reader must know."""
         return [str(line) for line in self.settings.get("notes", ())]
 
+    @property
+    def all_but_one(self) -> bool:
+        """Whether effects are those of leaving one head of a site, not of closing one."""
+        how = self.described("provenance").get("ablate")
+        options = how.get("options") if isinstance(how, Mapping) else None
+        return isinstance(options, Mapping) and bool(options.get("all_but_one"))
+
     def described(self, name: str) -> Mapping[str, Any]:
         """Return a mapping from the settings; empty where there is none of that name."""
         found = self.settings.get(name)
@@ -160,6 +167,11 @@ class Contents:
         source = self.described("sources").get(spec)
         number = source.get("examples") if isinstance(source, Mapping) else None
         return int(number) if isinstance(number, int) else None
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a table by column."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def read_contents(folder: Path) -> Contents:
@@ -217,12 +229,13 @@ def _open(folder: Path) -> Run:
 
 def _settings(provenance: Mapping[str, Any]) -> dict[str, Any]:
     """Settings of a run of `score` or `ablate`: what its methods have in common."""
-    first = next(iter(provenance.values()), {})
-    data = first.get("data") if isinstance(first.get("data"), dict) else {}
+    first: Mapping[str, Any] = next(iter(provenance.values()), {})
+    described = first.get("data")
+    data = described if isinstance(described, dict) else {}
     spec = str(data.get("spec", ""))
     return {
         "metric": first.get("metric", ""),
-        "higher_is_better": True,
+        "higher_is_better": _higher_is_better(first),
         "methods": list(provenance),
         "data": [spec] if spec else [],
         "sources": {spec: data} if spec else {},
@@ -231,6 +244,23 @@ def _settings(provenance: Mapping[str, Any]) -> dict[str, Any]:
         "versions": first.get("versions", {}),
         "provenance": dict(provenance),
     }
+
+
+def _higher_is_better(source: Mapping[str, Any]) -> bool:
+    """Direction of the metric; that of a metric unknown here is taken to be up."""
+    from headtool.metrics import get_metric
+
+    model = source.get("model")
+    described = model if isinstance(model, dict) else {}
+    try:
+        metric = get_metric(
+            str(source.get("metric", "")),
+            task=str(described.get("task", "")),
+            n_labels=described.get("labels"),
+        )
+    except HeadtoolError:
+        return True
+    return bool(metric.higher_is_better)
 
 
 def _command_name(provenance: Mapping[str, Any]) -> str:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
+from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section, order
 from headtool.reports.contents import Contents
-from headtool.reports.findings import default_budget, matched
+from headtool.reports.facts import default_budget, level_of, matched
 from headtool.reports.line_charts import Interval, Line, interval_chart, line_chart
-from headtool.reports.words import digits, number, percent
+from headtool.reports.words import number, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,7 +91,7 @@ def _main_figure(contents: Contents, rows: pd.DataFrame) -> Figure:
         )
         for width, height in ((900, 400), (350, 330))
     ]
-    level = percent(1 - float(contents.settings.get("alpha", 0.05)))
+    level = level_of(contents)
     return Figure(
         [Panel(drawings[0], narrow=drawings[1])],
         f"What is left of {contents.metric} when the least important heads are removed first. "
@@ -162,14 +162,14 @@ def _areas(contents: Contents) -> list[Figure]:
             drawing = interval_chart(
                 lines,
                 label=f"Area between curves: each method {title}",
-                x_label=f"{contents.metric} above random",
+                x_label=f"advantage in {contents.metric}",
                 width=350,
                 x_range=span,
             )
             panels.append(Panel(drawing, title=title))
     caption = (
-        "How far each method's curve lies above that of random masks, on average over all shares, "
-        "with its interval and adjusted p-value."
+        "How much better each method's curve is than that of random masks, on average over all "
+        "shares removed, with its interval and adjusted p-value."
     )
     return [Figure(panels, caption)]
 
@@ -238,24 +238,17 @@ def _area_table(contents: Contents) -> DataTable | None:
         beaten = row["draws_beaten"]
         rows.append(
             [
-                *(
-                    Cell(str(row[name]), str(row[name]))
-                    for name in ("kind", "method_x", "method_y")
-                ),
-                Cell(digits(row["area"]), _order(row["area"])),
-                Cell(f"{digits(row['low'])} to {digits(row['high'])}", _order(row["low"])),
-                Cell(_p(row["p"]), _order(row["p"])),
-                Cell(_p(row["p_adjusted"]), _order(row["p_adjusted"])),
+                *(Cell(str(row[name])) for name in ("kind", "method_x", "method_y")),
+                Cell.number(row["area"]),
+                Cell.interval(row["low"], row["high"]),
+                Cell(_p(row["p"]), order(row["p"])),
+                Cell(_p(row["p_adjusted"]), order(row["p_adjusted"])),
                 Cell("–")
                 if math.isnan(beaten)
                 else Cell(f"{int(beaten)} of {int(row['draws'])}", float(beaten)),
             ]
         )
     return DataTable("areas", "Areas between curves", columns, rows)
-
-
-def _order(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
 
 
 def _data(contents: Contents, rows: pd.DataFrame) -> dict[str, object]:
@@ -295,9 +288,9 @@ def additivity_section(contents: Contents, text: Sequence[str]) -> Section | Non
         ]
         rows = [
             [
-                Cell(str(row["method"]), str(row["method"])),
+                Cell(str(row["method"])),
                 Cell(percent(row["share"]), float(row["share"])),
-                *(Cell(digits(row[p]), _order(row[p])) for p in (first, second, difference)),
+                *(Cell.number(row[p]) for p in (first, second, difference)),
             ]
             for _, row in frame.iterrows()
         ]

@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtool.reports.contents import Contents
-from headtool.reports.findings import ceiling_of, matched
-from headtool.reports.head_sections import Heads, choices_of, places
+from headtool.reports.contents import Contents, records
+from headtool.reports.facts import ceiling_of, matched
+from headtool.reports.head_index import Heads, places
 from headtool.reports.svg import clip
+from headtool.reports.views import choices_of
 from headtool.reports.words import names, number
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _VERDICTS = {
     "harmful": ("^", "#CC79A7", "#CC79A7"),
     "undecided": (".", _GREY, _GREY),
 }
-_STYLE: dict[str, Any] = {
+_STYLE: Any = {
     "pdf.fonttype": 42,
     "ps.fonttype": 42,
     "svg.hashsalt": "headtool",
@@ -95,7 +96,9 @@ def _drawings(contents: Contents) -> Iterator[tuple[str, Callable[[], Figure]]]:
         yield "data-sets", lambda: _data_sets(contents, heads)
 
 
-def _new(rows: int = 1, columns: int = 1, *, width: float = _WIDTH, height: float = 2.6) -> Any:
+def _new(
+    rows: int = 1, columns: int = 1, *, width: float = _WIDTH, height: float = 2.6
+) -> tuple[Figure, Any]:
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height))
@@ -123,7 +126,10 @@ def _heads(contents: Contents, heads: Heads) -> Figure:
         stays = view.kept.get(budget) if budget is not None else None
         for row, kind in enumerate(heads.kinds):
             members = [i for i, place in enumerate(heads.places) if place[0] == kind]
-            shape = [max(heads.places[i][axis] for i in members) + 1 for axis in (1, 2)]
+            shape = (
+                max(heads.places[i][1] for i in members) + 1,
+                max(heads.places[i][2] for i in members) + 1,
+            )
             grid = np.full(shape, math.nan)
             for i in members:
                 shown = stays is None or stays[i]
@@ -197,10 +203,10 @@ def _agreement(contents: Contents) -> Figure:
 
     methods = contents.methods
     grid = np.full((len(methods), len(methods)), math.nan)
-    for row in contents.table("agreement").to_dict("records"):
+    for row in records(contents.table("agreement")):
         pair = [methods.index(str(row[name])) for name in ("method_x", "method_y")]
         grid[pair[0], pair[1]] = grid[pair[1], pair[0]] = row["tau_b"]
-    for row in contents.table("stability").to_dict("records"):
+    for row in records(contents.table("stability")):
         if row["method"] in methods:
             place = methods.index(row["method"])
             grid[place, place] = row["tau_b"]
@@ -209,7 +215,8 @@ def _agreement(contents: Contents) -> Figure:
     axis = axes[0][0]
     image = axis.imshow(grid, cmap="PuOr_r", vmin=-1, vmax=1)
     for i, j in zip(*np.nonzero(np.isfinite(grid)), strict=True):
-        axis.text(j, i, f"{grid[i, j]:.2f}", ha="center", va="center", fontsize=7)
+        ink = "white" if abs(grid[i, j]) > 0.8 else "black"
+        axis.text(j, i, f"{grid[i, j]:.2f}", ha="center", va="center", fontsize=7, color=ink)
     labels = [clip(method, 14) for method in methods]
     axis.set_xticks(range(len(methods)), labels, rotation=45, ha="right")
     axis.set_yticks(range(len(methods)), labels)
@@ -250,7 +257,7 @@ def _effects(contents: Contents, heads: Heads) -> Figure:
 
 def _data_sets(contents: Contents, heads: Heads) -> Figure:
     """A scatter plot for each pair of data sets, with its coefficients."""
-    pairs = contents.table("correlations").to_dict("records")[:3]
+    pairs = records(contents.table("correlations"))[:3]
     tests = contents.table("tests" if "tests" in contents.tables else "ablation")
     if "metric" in tests:
         tests = tests[tests["metric"] == contents.metric]

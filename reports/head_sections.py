@@ -1,86 +1,26 @@
-"""The report's sections on heads: which each method keeps, and what each is worth alone."""
+"""The report's section on which heads each method keeps: grids, and tables of scores."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headtool.analysis.equivalence import VERDICTS
-from headtool.reports.blocks import (
-    Cell,
-    Choices,
-    Column,
-    DataTable,
-    Figure,
-    Panel,
-    Section,
-    View,
-)
+from headtool.reports.blocks import Cell, Choices, Column, DataTable, Figure, Panel, Section, View
 from headtool.reports.contents import Contents
-from headtool.reports.findings import default_budget, margin_of
-from headtool.reports.head_charts import LEVELS, Effect, SquareCell, caterpillar, head_grid, level
-from headtool.reports.words import digits, given, names, number, p_value, percent
+from headtool.reports.facts import matched
+from headtool.reports.head_charts import SquareCell, head_grid
+from headtool.reports.head_index import Heads, Place, verdict_legend
+from headtool.reports.svg import element
+from headtool.reports.views import choices_of
+from headtool.reports.words import number, p_value
 
 if TYPE_CHECKING:
-    import pandas as pd
     from markupsafe import Markup
 
-__all__ = [
-    "CONSENSUS",
-    "Heads",
-    "choices_of",
-    "effects_section",
-    "heads_section",
-    "places",
-    "verdict_legend",
-]
-
-CONSENSUS = "consensus"
+__all__ = ["doing", "heads_section"]
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # one character a head in the page's data
-
-Place = tuple[str, int, int]
-
-
-class Heads:
-    """The heads of a run in canonical order, with what every section looks up of them."""
-
-    def __init__(self, contents: Contents) -> None:
-        frames = [
-            contents.tables[n]
-            for n in ("scores", "tests", "ablation", "sequential", "best")
-            if n in contents.tables
-        ]
-        found: dict[Place, None] = {}
-        for frame in frames:
-            found |= dict.fromkeys(places(frame))
-        self.contents = contents
-        self.places = list(found)
-        self.number = {place: i for i, place in enumerate(self.places)}
-        self.names = [f"{kind}.{layer}.{head}" for kind, layer, head in self.places]
-        self.kinds = list(dict.fromkeys(kind for kind, _, _ in self.places))
-        self.main = contents.data[0] if contents.data else ""
-        self.tests = self._rows("tests") if "tests" in contents.tables else self._rows("sequential")
-        self.effects = self.tests or self._rows("ablation")
-
-    def _rows(self, table: str) -> dict[Place, Mapping[str, Any]]:
-        """Rows of a table on the main data set (and by the main metric), by head."""
-        frame = self.contents.table(table)
-        frame = frame[frame["data"] == self.main]
-        if "metric" in frame:
-            frame = frame[frame["metric"] == self.contents.metric]
-        return dict(zip(places(frame), frame.to_dict("records"), strict=True))
-
-    def verdict(self, place: Place) -> str:
-        """Verdict on the main data set; empty where there is none."""
-        return str(self.tests.get(place, {}).get("verdict", ""))
-
-
-def places(frame: pd.DataFrame) -> list[Place]:
-    """Kind, layer and head of every row."""
-    columns = (frame["kind"].astype(str), frame["layer"].astype(int), frame["head"].astype(int))
-    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def heads_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Section | None:
@@ -101,26 +41,25 @@ def heads_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Sect
     figures = [main]
     if len(choices.views) > 1:
         panels = [
-            Panel(
-                _grid(heads, choices, which, kind, interactive=False),
-                title=view.name if len(heads.kinds) == 1 else f"{view.name}, {kind}",
-                css=f"small {view.css}",
-            )
+            Panel(_small(heads, choices, which), title=view.name, css="small")
             for which, view in enumerate(choices.views)
-            for kind in heads.kinds
         ]
         share = choices.budgets[choices.budget][1] if choices.budgets else ""
         what = f"with {share} of the heads removed" if share else ""
         figures.append(
             Figure(panels, f"All methods side by side {what}".strip() + ".", css="multiples")
         )
+    scored = [view for view in choices.views if view.ranks]
     title = "Which heads each method keeps" if choices.budgets else "How important each head is"
     return Section(
         "heads",
         title,
         text=text,
         figures=figures,
-        tables=[_kept_table(heads, choices)] if choices.budgets else [],
+        tables=[
+            *([_kept_table(heads, choices)] if choices.budgets else []),
+            *([_score_table(heads, scored)] if scored else []),
+        ],
         data=_data(contents, heads, choices),
         choices=choices,
     )
@@ -147,93 +86,34 @@ def _kept_table(heads: Heads, choices: Choices) -> DataTable:
     return DataTable("kept", f"Heads kept with {share} of the heads removed", columns, rows)
 
 
-def choices_of(contents: Contents, heads: Heads) -> Choices | None:
-    """What there is to choose from; None for a run without scores or effects."""
-    views = _score_views(contents, heads) or _effect_view(contents, heads)
-    if not views:
-        return None
-    kept = contents.table("kept")
-    pairs = kept[["budget", "share"]].drop_duplicates("budget").sort_values("budget")
-    budgets = [
-        (int(b), percent(float(s))) for b, s in zip(pairs["budget"], pairs["share"], strict=True)
+def _score_table(heads: Heads, views: Sequence[View]) -> DataTable:
+    """Every method's score of every head, with its standard error and rank."""
+    columns = [Column("head", is_number=False)]
+    for view in views:
+        columns += [Column(view.name), Column("rank")]
+    rows = []
+    for i, name in enumerate(heads.names):
+        cells = [Cell(name, float(i))]
+        for view in views:
+            # A rank orders heads as their score does, the other way round.
+            cells += [
+                Cell(view.values[i], -float(view.ranks[i]) if view.ranks[i] else None),
+                Cell(str(view.ranks[i] or "–"), float(view.ranks[i]) if view.ranks[i] else None),
+            ]
+        rows.append(cells)
+    return DataTable("scores", "All scores", columns, rows, can_filter=True)
+
+
+def _small(heads: Heads, choices: Choices, which: int) -> Markup:
+    """The grids of all kinds of one view, small and side by side."""
+    grids = [_grid(heads, choices, which, kind, interactive=False) for kind in heads.kinds]
+    if len(grids) == 1:
+        return grids[0]
+    named = [
+        element("div", element("span", kind), grid)
+        for kind, grid in zip(heads.kinds, grids, strict=True)
     ]
-    default = default_budget(contents)
-    place = next((i for i, (budget, _) in enumerate(budgets) if budget == default), 0)
-    if budgets and len(views) > 1:
-        views = [*views, _consensus(views, budgets[place][0])]
-    return Choices(views, budgets, 0, place)
-
-
-def _consensus(views: Sequence[View], budget: int) -> View:
-    """How many methods keep each head."""
-    keeping = {
-        number: [sum(stays) for stays in zip(*(view.kept[number] for view in views), strict=True)]
-        for number in views[0].kept
-    }
-    return View(
-        CONSENSUS,
-        "",
-        [keeping_level(count, len(views)) for count in keeping[budget]],
-        [],
-        kept={number: [count > 0 for count in counts] for number, counts in keeping.items()},
-        keeping=keeping,
-    )
-
-
-def keeping_level(count: int, methods: int) -> int:
-    """Shade of a head that so many of the methods keep."""
-    return (LEVELS - 1) * count // methods
-
-
-def _score_views(contents: Contents, heads: Heads) -> list[View]:
-    scores, kept = contents.table("scores"), contents.table("kept")
-    views = []
-    for i, method in enumerate(contents.methods):
-        rows = scores[scores["method"] == method]
-        by_place = dict(zip(places(rows), rows.to_dict("records"), strict=True))
-        values = [float(by_place.get(p, {}).get("score", math.nan)) for p in heads.places]
-        finite = [value for value in values if math.isfinite(value)]
-        low, high = (min(finite), max(finite)) if finite else (0.0, 0.0)
-        by_budget = {}
-        for budget, part in kept[kept["method"] == method].groupby("budget"):
-            stays = dict(zip(places(part), part["kept"].astype(bool).tolist(), strict=True))
-            # Heads that were not up for removal stay.
-            by_budget[int(str(budget))] = [stays.get(p, True) for p in heads.places]
-        views.append(
-            View(
-                method,
-                f"m{i % 8}",
-                [level(value, low, high) for value in values],
-                [_with_error(by_place.get(p, {})) for p in heads.places],
-                [int(by_place[p]["rank"]) if p in by_place else 0 for p in heads.places],
-                by_budget,
-            )
-        )
-    return views
-
-
-def _with_error(row: Mapping[str, Any]) -> str:
-    if not row:
-        return "no score"
-    error = row["stderr"]
-    return number(row["score"]) + ("" if math.isnan(error) else f" ± {number(error)}")
-
-
-def _effect_view(contents: Contents, heads: Heads) -> list[View]:
-    """Effects as the only view, for a run without scores."""
-    sign = -1.0 if contents.higher_is_better else 1.0
-    values = [sign * float(heads.effects.get(p, {}).get("delta", math.nan)) for p in heads.places]
-    finite = [value for value in values if math.isfinite(value)]
-    if not finite:
-        return []
-    return [
-        View(
-            f"change of {contents.metric}",
-            "m0",
-            [level(value, min(finite), max(finite)) for value in values],
-            [number(sign * value) for value in values],
-        )
-    ]
+    return element("div", *named, class_="kinds")
 
 
 def _grid(heads: Heads, choices: Choices, which: int, kind: str, *, interactive: bool) -> Markup:
@@ -266,23 +146,16 @@ def _grid(heads: Heads, choices: Choices, which: int, kind: str, *, interactive:
 
 
 def _legend(heads: Heads, budgets: bool) -> list[tuple[str, str]]:
-    legend = [("scale", "low to high score")]
+    legend = [("scale", "least to most important")]
     if budgets:
         legend += [("swatch kept", "kept"), ("swatch removed", "removed")]
     return legend + [(css, name) for css, name in verdict_legend(heads) if name != "undecided"]
 
 
-def verdict_legend(heads: Heads) -> list[tuple[str, str]]:
-    """The marks of the verdicts that occur."""
-    found = {heads.verdict(place) for place in heads.places}
-    return [(f"mark {verdict}", verdict) for verdict in VERDICTS if verdict in found]
-
-
 def _caption(contents: Contents, heads: Heads, view: View, choices: Choices) -> str:
     if not view.ranks:
         return (
-            f"Layers down, heads across: {view.name} when the head is closed. Darker heads matter "
-            "more."
+            f"Layers down, heads across: {view.name} {doing(contents)}. Darker heads matter more."
         )
     text = "Layers down, heads across; the shade is the method's score."
     if choices.budgets:
@@ -292,6 +165,11 @@ def _caption(contents: Contents, heads: Heads, view: View, choices: Choices) -> 
     if heads.tests:
         text += " The marks are verdicts on single heads; heads without a mark are undecided."
     return text
+
+
+def doing(contents: Contents) -> str:
+    """What an ablation of the run did to a head."""
+    return "when the head is left alone in its site" if contents.all_but_one else "without the head"
 
 
 def _data(contents: Contents, heads: Heads, choices: Choices) -> dict[str, Any]:
@@ -333,7 +211,8 @@ def _facts(contents: Contents, heads: Heads, place: Place) -> list[list[str]]:
         return []
     low, high = row.get("ci_low", math.nan), row.get("ci_high", math.nan)
     interval = "" if math.isnan(low) or math.isnan(high) else f" [{number(low)}, {number(high)}]"
-    lines = [[f"{contents.metric} without it", number(row["delta"]) + interval]]
+    what = "with it alone" if contents.all_but_one else "without it"
+    lines = [[f"{contents.metric} {what}", number(row["delta"]) + interval]]
     if "p" in row:
         lines.append(
             ["p", f"{p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}".replace("p = ", "")]
@@ -350,7 +229,7 @@ def _left(contents: Contents, method: str, budget: int) -> list[str]:
     curves = contents.table("curves")
     rows = curves[(curves["kind"] == "all") & (curves["draw"] == -1) & (curves["budget"] == budget)]
     found = []
-    for name in (method, f"random-matched:{method}"):
+    for name in (method, matched(method)):
         row = rows[rows["method"] == name]
         if len(row):
             first = row.iloc[0]
@@ -361,105 +240,3 @@ def _left(contents: Contents, method: str, budget: int) -> list[str]:
                 else number(first["value"])
             )
     return found
-
-
-def effects_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Section | None:
-    """What closing single heads changes, and the table of all heads."""
-    if not heads.effects:
-        return None
-    metric = contents.metric
-    main = names(contents.data).get(heads.main, heads.main)
-    effects = [
-        Effect(
-            f"{heads.names[i]}: {number(row['delta'])}",
-            float(row["delta"]),
-            float(row.get("ci_low", row["delta"] - row.get("stderr", math.nan))),
-            float(row.get("ci_high", row["delta"] + row.get("stderr", math.nan))),
-            str(row.get("verdict", "")),
-            i,
-        )
-        for i, place in enumerate(heads.places)
-        if (row := heads.effects.get(place)) is not None
-    ]
-    margin = margin_of(contents)
-    line = -margin if contents.higher_is_better else margin
-    drawings = [
-        caterpillar(
-            effects,
-            label=f"Change of {metric} when a head is closed, all heads in ascending order",
-            y_label=f"change of {metric}",
-            margin=line,
-            width=width,
-        )
-        for width in (960, 350)
-    ]
-    bars = (
-        "intervals of "
-        f"{percent(1 - float(contents.settings.get('alpha', 0.05)))} for each head alone"
-        if heads.tests
-        else "bars of one standard error"
-    )
-    caption = f"What closing one head changes on {main}, with {bars}."
-    if math.isfinite(line):
-        caption += f" The dashed line is the margin of {given(abs(line))}."
-    legend = verdict_legend(heads)
-    figure = Figure([Panel(drawings[0], narrow=drawings[1])], caption, legend=legend)
-    return Section(
-        "effects",
-        "What single heads are worth",
-        text=text,
-        figures=[figure],
-        tables=[_table(contents, heads)],
-    )
-
-
-def _table(contents: Contents, heads: Heads) -> DataTable:
-    """Every head: effect, tests, and its rank by each method."""
-    columns = [Column("head", is_number=False), Column("effect"), Column("interval")]
-    tested = bool(heads.tests) and "p" in next(iter(heads.tests.values()))
-    if tested:
-        columns += [Column("p"), Column("adjusted p")]
-    if heads.tests:
-        columns.append(Column("verdict", is_number=False))
-    if tested:
-        columns.append(Column("detectable"))
-    scores = contents.table("scores")
-    ranks = {
-        method: dict(zip(places(rows), rows["rank"].astype(int).tolist(), strict=True))
-        for method in contents.methods
-        if len(rows := scores[scores["method"] == method])
-    }
-    columns += [Column(f"{method} rank") for method in ranks]
-    rows = []
-    for i, place in enumerate(heads.places):
-        row = heads.effects.get(place)
-        if row is None:
-            continue
-        low, high = row.get("ci_low", math.nan), row.get("ci_high", math.nan)
-        cells = [
-            Cell(heads.names[i], float(i)),
-            _number(row["delta"]),
-            Cell("–" if math.isnan(low) else f"{digits(low)} to {digits(high)}", _order(low)),
-        ]
-        if tested:
-            cells += [_number(row["p"]), _number(row["p_adjusted"])]
-        if heads.tests:
-            cells.append(
-                Cell(str(row["verdict"]), str(row["verdict"]), f"verdict {row['verdict']}")
-            )
-        if tested:
-            cells.append(_number(row["mde"]))
-        cells += [
-            Cell(str(by_place[place]), float(by_place[place])) if place in by_place else Cell("–")
-            for by_place in ranks.values()
-        ]
-        rows.append(cells)
-    return DataTable("every-head", f"All {len(rows)} heads", columns, rows, can_filter=True)
-
-
-def _number(value: float) -> Cell:
-    return Cell(digits(value), _order(value))
-
-
-def _order(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headtool.reports.contents import Contents
-from headtool.reports.findings import margin_of
+from headtool.reports.facts import margin_of
 from headtool.reports.words import count, given, listed, names
 
 __all__ = ["Procedure", "describe_procedure"]

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
-from headtool.reports.contents import Contents
-from headtool.reports.findings import ceiling_of
+from headtool.reports.contents import Contents, records
+from headtool.reports.facts import ceiling_of
 from headtool.reports.head_charts import LEVELS, level
-from headtool.reports.head_sections import Heads, places, verdict_legend
+from headtool.reports.head_index import Heads, places, verdict_legend
 from headtool.reports.line_charts import Interval, interval_chart
 from headtool.reports.relation_charts import Point, coefficient, matrix, scatter
-from headtool.reports.words import digits, names, number, p_value, percent
+from headtool.reports.words import names, number, p_value, percent
 
 __all__ = ["agreement_section", "data_section"]
 
@@ -59,15 +59,15 @@ def _known_pairs(contents: Contents) -> dict[tuple[str, str], Mapping[str, Any]]
     """Agreement by pair of methods, and of each with itself on other examples."""
     own = {
         (str(row["method"]), str(row["method"])): row
-        for row in contents.table("stability").to_dict("records")
+        for row in records(contents.table("stability"))
     }
     return _by_pair(contents.table("agreement")) | own
 
 
 def _by_pair(frame: Any) -> dict[tuple[str, str], Mapping[str, Any]]:
     """Rows by pair of methods, in both orders."""
-    found = {}
-    for row in frame.to_dict("records"):
+    found: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for row in records(frame):
         x, y = str(row["method_x"]), str(row["method_y"])
         found[x, y] = found[y, x] = row
     return found
@@ -136,21 +136,18 @@ def _agreement_table(pairs: Any) -> DataTable:
         ),
     ]
     rows = []
-    for row in pairs.to_dict("records"):
+    for row in records(pairs):
         rows.append(
             [
-                Cell(str(row["method_x"]), str(row["method_x"])),
-                Cell(str(row["method_y"]), str(row["method_y"])),
-                _number(row["tau_b"]),
-                Cell(
-                    f"{number(row['tau_b_low'])} to {number(row['tau_b_high'])}",
-                    _order(row["tau_b_low"]),
-                ),
-                _number(row["tau_b_p_within_layers"]),
-                _number(row["spearman"]),
-                _number(row["spearman_p_within_layers"]),
-                _number(row["rbo"]),
-                _number(row["rbo_p_within_layers"]),
+                Cell(str(row["method_x"])),
+                Cell(str(row["method_y"])),
+                Cell.number(row["tau_b"]),
+                Cell.interval(row["tau_b_low"], row["tau_b_high"]),
+                Cell.number(row["tau_b_p_within_layers"]),
+                Cell.number(row["spearman"]),
+                Cell.number(row["spearman_p_within_layers"]),
+                Cell.number(row["rbo"]),
+                Cell.number(row["rbo_p_within_layers"]),
             ]
         )
     return DataTable("agreement-values", "Agreement of rankings", columns, rows)
@@ -169,14 +166,14 @@ def _overlap_tables(contents: Contents) -> list[DataTable]:
     rows = [
         [
             Cell(percent(row["share"]), float(row["share"])),
-            Cell(str(row["method_x"]), str(row["method_x"])),
-            Cell(str(row["method_y"]), str(row["method_y"])),
+            Cell(str(row["method_x"])),
+            Cell(str(row["method_y"])),
             Cell(str(int(row["kept"])), float(row["kept"])),
             Cell(str(int(row["shared"])), float(row["shared"])),
-            _number(row["jaccard"]),
-            _number(row["p_within_layers"]),
+            Cell.number(row["jaccard"]),
+            Cell.number(row["p_within_layers"]),
         ]
-        for row in table[table["budget"] > 0].to_dict("records")
+        for row in records(table[table["budget"] > 0])
     ]
     return [DataTable("overlap-values", "Overlap of kept heads at every budget", columns, rows)]
 
@@ -191,7 +188,7 @@ def data_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Secti
     tests = contents.table("tests" if "tests" in contents.tables else "ablation")
     if "metric" in tests:
         tests = tests[tests["metric"] == contents.metric]
-    for row in pairs.to_dict("records"):
+    for row in records(pairs):
         x, y = str(row["data_x"]), str(row["data_y"])
         figure = _scatter(contents, heads, tests, x, y, short)
         if figure is not None:
@@ -241,8 +238,9 @@ def _scatter(
 
 def _ceilings(contents: Contents, pairs: Any, short: Mapping[str, str]) -> Figure:
     """Coefficients with intervals, and the noise ceiling of Pearson's r."""
-    rows, marks = [], []
-    for row in pairs.to_dict("records"):
+    rows: list[Interval] = []
+    marks: list[tuple[int, float, str]] = []
+    for row in records(pairs):
         pair = ""
         if len(pairs) > 1:
             x, y = str(row["data_x"]), str(row["data_y"])
@@ -278,11 +276,3 @@ def _ceilings(contents: Contents, pairs: Any, short: Mapping[str, str]) -> Figur
             "effects were the same on both, given how reliable each measurement is."
         )
     return Figure([Panel(drawings[0], narrow=drawings[1])], caption)
-
-
-def _number(value: float) -> Cell:
-    return Cell(digits(value), _order(value))
-
-
-def _order(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)

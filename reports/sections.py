@@ -9,10 +9,12 @@ from typing import Any
 
 from headtool.analysis.equivalence import VERDICTS
 from headtool.reports.blocks import Section
-from headtool.reports.contents import Contents
+from headtool.reports.contents import Contents, records
 from headtool.reports.curve_sections import additivity_section, curves_section
+from headtool.reports.effect_section import effects_section
 from headtool.reports.findings import findings
-from headtool.reports.head_sections import Heads, effects_section, heads_section
+from headtool.reports.head_index import Heads
+from headtool.reports.head_sections import heads_section
 from headtool.reports.references import Procedure, describe_procedure
 from headtool.reports.relation_sections import agreement_section, data_section
 from headtool.reports.words import listed, names, number
@@ -56,7 +58,7 @@ def build_page(contents: Contents) -> Page:
     ]
     failures = [
         f"{row['method']} failed at {row['stage']}: {row['error']}"
-        for row in contents.table("failures").to_dict("records")
+        for row in records(contents.table("failures"))
     ]
     data: dict[str, Any] = {}
     for section in sections:
@@ -78,7 +80,7 @@ def build_page(contents: Contents) -> Page:
 
 def opening(contents: Contents) -> list[str]:
     """What was found: the opening paragraph, and one on how the methods and data sets compare."""
-    first = ("heads", "curves", "winner")
+    first = ("heads", "important", "curves", "winner")
     found = [finding for finding in findings(contents) if finding.headline]
     paragraphs = [
         " ".join(f.headline for f in found if (f.topic in first) is leads)

@@ -8,7 +8,17 @@ from collections.abc import Iterable, Sequence
 from headtool.reports.tables import short
 from headtool.reports.text import visible
 
-__all__ = ["count", "digits", "given", "listed", "names", "number", "p_value", "percent"]
+__all__ = [
+    "count",
+    "digits",
+    "given",
+    "is_or_are",
+    "listed",
+    "names",
+    "number",
+    "p_value",
+    "percent",
+]
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 
@@ -80,3 +90,8 @@ def _end(path: str) -> str:
     place = rest if colon and "/" not in scheme else path
     parts = [part for part in place.split("/") if part]
     return "/".join(parts[-2:]) if place.startswith(("/", "~", ".")) or len(parts) > 2 else path
+
+
+def is_or_are(amount: int) -> str:
+    """The verb for so many."""
+    return "is" if amount == 1 else "are"

@@ -1,0 +1,232 @@
+"""What a run found about sets of heads: how many can go together, and which method chooses best."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from headtool.reports.blocks import Finding
+from headtool.reports.contents import Contents, records
+from headtool.reports.facts import (
+    MATCHED,
+    alpha_of,
+    default_budget,
+    interval,
+    level_of,
+    margin_of,
+    signed,
+)
+from headtool.reports.words import count, given, is_or_are, listed, number, p_value, percent
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["additivity", "kept_heads", "together", "winner"]
+
+
+def together(contents: Contents) -> Finding | None:
+    """How many heads can be removed at once."""
+    curves = {m: c for m, c in _method_curves(contents).items() if len(c)}
+    margin, metric = margin_of(contents), contents.metric
+    if not curves or math.isnan(margin):
+        return None
+    reach = {method: _reach(contents, curve, "delta") for method, curve in curves.items()}
+    best = max(reach, key=lambda method: reach[method][0])
+    share, budget = reach[best]
+    edge = "low" if contents.higher_is_better else "high"
+    sure = _reach(contents, curves[best], edge)[0]
+    if budget == 0:
+        headline = (
+            f"Removed together, even the first step costs more than {given(margin)} of {metric}, "
+            "whichever method chooses the heads."
+        )
+    else:
+        headline = (
+            f"Removed together, {budget} of them ({percent(share)}) can go in the order of {best} "
+            f"before {metric} is worse by more than {given(margin)}."
+        )
+    each = listed([f"{percent(reach[m][0])} for {m}" for m in curves])
+    detail = (
+        f"The largest share that can be removed before the estimate leaves the margin of "
+        f"{given(margin)}: {each}. "
+        + (
+            f"The {level_of(contents)} band of {best} stays inside it up to {percent(sure)}. "
+            if sure
+            else f"The {level_of(contents)} band of {best} leaves it at the first step. "
+        )
+        + "Heads were chosen on other examples than those shown here."
+    )
+    return Finding("curves", headline, detail)
+
+
+def _reach(contents: Contents, curve: pd.DataFrame, column: str) -> tuple[float, int]:
+    """Up to which share and budget a curve stays within the margin, without a break."""
+    ordered = curve.sort_values("share")
+    inside = signed(contents, ordered[column]) >= -margin_of(contents)
+    reached = ordered[inside.cummin()]
+    if reached.empty:
+        return 0.0, 0
+    last = reached.iloc[-1]
+    return float(last["share"]), int(last["budget"])
+
+
+def _method_curves(contents: Contents) -> dict[str, pd.DataFrame]:
+    curves = contents.table("curves")
+    rows = curves[(curves["kind"] == "all") & (curves["draw"] == -1)]
+    return {method: rows[rows["method"] == method] for method in contents.methods}
+
+
+def winner(contents: Contents) -> Finding | None:
+    """Which methods beat random masks, and which of them beats which."""
+    rows = _versus_random(contents)
+    if rows.empty:
+        return None
+    alpha, metric, level = alpha_of(contents), contents.metric, level_of(contents)
+    rows = rows.sort_values("area", ascending=False, kind="stable")
+    won = rows[(rows["area"] > 0) & (rows["p_adjusted"] < alpha)]
+    lost = rows[(rows["area"] < 0) & (rows["p_adjusted"] < alpha)]
+    level_with = [
+        str(m) for m in rows["method_x"] if m not in {*won["method_x"], *lost["method_x"]}
+    ]
+    top = (won if len(won) else rows).iloc[0]
+    size = (
+        f"{number(top['area'])} of {metric} on average over the curve "
+        f"({level} interval {interval(top)}, adjusted {p_value(top['p_adjusted'])})"
+    )
+    if won.empty:
+        headline = (
+            "No method does detectably better than random masks that remove as many heads of "
+            f"every layer; the largest difference is {size}, for {top['method_x']}."
+        )
+    else:
+        headline = (
+            f"{top['method_x']} beats random masks that remove as many heads of every layer by "
+            f"{size}"
+        )
+        also = [
+            f"{row['method_x']} (by {number(row['area'])})" for _, row in won.iloc[1:].iterrows()
+        ]
+        others = []
+        if also:
+            others.append(f"{listed(also)} {'does' if len(also) == 1 else 'do'} so as well")
+        if level_with:
+            do = "does" if len(level_with) == 1 else "do"
+            others.append(f"{listed(level_with)} {do} not, as far as these data can tell")
+        headline += "".join(f"; {part}" for part in others) + "."
+    if len(lost):
+        verb = "does" if len(lost) == 1 else "do"
+        headline += f" {listed([*map(str, lost['method_x'])])} {verb} worse than random."
+    tests = contents.table("curve_tests")
+    pairs = tests[
+        (tests["kind"] == "all") & ~tests["method_y"].astype(str).str.startswith("random")
+    ]
+    clear = pairs[pairs["p_adjusted"] < alpha]
+    if len(pairs):
+        headline += " " + _ranking(clear)
+    caution = (
+        "Matched masks differ from method to method: they show what a method knows beyond how many "
+        "heads each layer needs, but only the direct comparison ranks the methods."
+    )
+    return Finding("winner", headline, f"{_direct(pairs, clear)} {caution}".strip())
+
+
+def _versus_random(contents: Contents) -> pd.DataFrame:
+    tests = contents.table("curve_tests")
+    rows = tests[tests["kind"] == "all"]
+    return rows[rows["method_y"] == MATCHED + rows["method_x"].astype(str)]
+
+
+def _ranking(clear: pd.DataFrame) -> str:
+    """Who is better than whom, without numbers."""
+    if clear.empty:
+        return "Compared with each other, no two methods differ detectably."
+    losers: dict[str, list[str]] = {}
+    for row in records(clear):
+        pair = [str(row["method_x"]), str(row["method_y"])]
+        better, worse = pair if row["area"] > 0 else pair[::-1]
+        losers.setdefault(better, []).append(worse)
+    winners: dict[tuple[str, ...], list[str]] = {}
+    for better, beaten in losers.items():
+        winners.setdefault(tuple(sorted(beaten)), []).append(better)
+    said = [
+        f"{listed(better)} {is_or_are(len(better))} better than {listed(beaten)}"
+        for beaten, better in winners.items()
+    ]
+    return f"Compared with each other, {listed(said)}."
+
+
+def _direct(rows: pd.DataFrame, clear: pd.DataFrame) -> str:
+    """How the methods' curves compare with each other, pair by pair."""
+    if rows.empty:
+        return ""
+    if clear.empty:
+        top = rows.assign(size=rows["area"].abs()).sort_values("size").iloc[-1]
+        x, y = (top["method_x"], top["method_y"])[:: 1 if top["area"] >= 0 else -1]
+        return (
+            "Compared with each other, no two methods differ detectably; the largest difference is "
+            f"{number(abs(top['area']))}, of {x} over {y} (adjusted {p_value(top['p_adjusted'])})."
+        )
+    ordered = [
+        (str(row["method_x"]), str(row["method_y"]), row)
+        if row["area"] > 0
+        else (str(row["method_y"]), str(row["method_x"]), row)
+        for _, row in clear.iterrows()
+    ]
+    said = [
+        f"{x} is better than {y} by {number(abs(row['area']))} "
+        f"(adjusted {p_value(row['p_adjusted'])})"
+        for x, y, row in ordered
+    ]
+    rest = len(rows) - len(clear)
+    text = f"Compared with each other, {listed(said)}"
+    if rest:
+        others = "pair" if rest == 1 else f"{count(rest, 'pair')}"
+        text += f"; the other {others} cannot be told apart"
+    return text + "."
+
+
+def kept_heads(contents: Contents) -> Finding | None:
+    """How many heads all methods keep, none keeps, or they dispute."""
+    budget = default_budget(contents)
+    table = contents.table("consensus")
+    rows = table[table["budget"] == budget]
+    if rows.empty or len(contents.methods) < 2:
+        return None
+    counts = rows["status"].value_counts()
+    kept, removed, disputed = (
+        int(counts.get(name, 0)) for name in ("consensus-kept", "consensus-removed", "disputed")
+    )
+    headline = (
+        f"With {percent(float(rows['share'].iloc[0]))} of the heads removed, all methods keep "
+        f"{kept} of the {len(rows)}, all remove {removed}, and {disputed} are disputed."
+    )
+    return Finding("kept", headline)
+
+
+def additivity(contents: Contents) -> Finding | None:
+    """Whether what heads cost together is the sum of what each costs."""
+    table, budget = contents.table("additivity"), default_budget(contents)
+    rows = table[(table["budget"] == budget) & table["gap"].notna()]
+    if rows.empty:
+        return None
+    apart = rows[rows["low"].gt(0) | rows["high"].lt(0)]
+    row = (apart if len(apart) else rows).iloc[0]
+    opening = (
+        "Single effects do not add up" if len(apart) else "Whether single effects add up stays open"
+    )
+    headline = (
+        f"{opening}: the {int(row['budget'])} heads that {row['method']} removes "
+        f"first change {contents.metric} by {number(row['joint'])} together and by "
+        f"{number(row['sum_of_singles'])} as a sum of one at a time "
+        f"(difference {number(row['gap'])}, interval {interval(row)})."
+    )
+    each = listed(
+        [
+            f"{part['method']} {number(part['joint'])} together and "
+            f"{number(part['sum_of_singles'])} as a sum"
+            for _, part in rows.iterrows()
+        ]
+    )
+    share = percent(float(row["share"]))
+    detail = f"Change of {contents.metric} with {share} of the heads removed: {each}."
+    return Finding("additivity", headline, detail)
