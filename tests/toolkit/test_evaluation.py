@@ -18,6 +18,7 @@ from headtool.heads import Head, HeadMask
 from headtool.models.base import Batch, Examples, Forward, ModelAdapter, Queries
 from headtool.models.discovery import discover
 from headtool.models.gating import Gating
+from headtool.models.probing import Probe
 from headtool.models.replay import Replay
 
 from .families import FAMILIES, TrueFloat64, inputs, probe
@@ -60,6 +61,9 @@ class FamilyModel(ModelAdapter):
         weights = torch.randn(logits.shape[1:], generator=torch.Generator().manual_seed(3))
         losses = (logits * weights.to(logits)).flatten(1).mean(dim=1)
         return Forward(losses, {"loss": losses.detach(), "tokens": torch.ones(len(losses))})
+
+    def probe(self, module: nn.Module, **sizes: int) -> Probe:
+        return probe(module)
 
 
 DATA = TextData("none", "text", {"text": ("",)})
