@@ -12,8 +12,8 @@ from torch import Tensor
 from headtool.heads import AttentionSite
 from headtool.models.base import Batch, ModelAdapter
 from headtool.models.certificate import Certificate
-from headtool.models.fairseq_stack import DecoderStack, Start, Trace
-from headtool.models.gating import Gating, Handler, intercept
+from headtool.models.fairseq_stack import DecoderStack, EncoderStack, Start, Trace
+from headtool.models.gating import Gating, Handler
 from headtool.models.generation import Filling, Gates
 from headtool.models.lazy_search import (
     Known,
@@ -42,6 +42,8 @@ class _Chunk:
         Their places in the batch, [B].
     tree
         The prefixes that the whole model's search found useful.
+    padding
+        Which source positions are padding, [B, S].
     source
         What the whole model's decoder reads.
     trace, stores
@@ -52,6 +54,7 @@ class _Chunk:
 
     sentences: Tensor
     tree: PrefixTree
+    padding: Tensor
     source: Source
     trace: Trace
     stores: list[Tensor]
@@ -84,13 +87,8 @@ class MaskedSearches:
         self.model, self.stack, self.vocabulary = model, stack, vocabulary
         self.searches, self.start = searches, start
         self.greedy = searches(1).beam == 1
-        self.encoder = cast(Any, model.module).encoder
-        self.encoder_sites = {
-            handle.site: number
-            for handle in model.handles
-            for number, layer in enumerate(self.encoder.layers)
-            if handle.module is layer.self_attn.out_proj
-        }
+        self.encoder = EncoderStack(cast(Any, model.module).encoder, model.handles)
+        self.encoder_sites = {site: number for number, site in enumerate(self.encoder.sites)}
         order = [
             site for pair in zip(stack.self_sites, stack.cross_sites, strict=True) for site in pair
         ]
@@ -111,8 +109,9 @@ class MaskedSearches:
         tied
             Per row, the examples where rounding decided something.
         """
-        states, padding = self._encode(batch)
-        size, device = len(batch), padding.device
+        tokens = batch.inputs["src_tokens"]
+        source = self._encode(self.encoder.embed(tokens), self._padding(tokens), None, None)
+        size, device = len(batch), tokens.device
         search = self.searches(size)
         visits = Visits.empty()
         everyone = torch.arange(size, device=device)
@@ -120,9 +119,9 @@ class MaskedSearches:
             search,
             self.stack,
             self.vocabulary,
-            self._source(self._leave_encoder(states[-1]), padding),
+            source,
             Memory(
-                [states[-1].new_empty((0, 2 * self._width(n))) for n in self._layers],
+                [source.bias.new_empty((0, 2 * self._width(n))) for n in self._layers],
                 [0 for _ in self._layers],
             ),
             lambda rows: None,
@@ -136,10 +135,8 @@ class MaskedSearches:
         order = sorted(
             (n for n, gates in enumerate(masks) if gates), key=lambda n: self._first(masks[n])
         )
-        for chunk in self._chunks(visits, states, padding, len(order)) if order else ():
-            found = self._search_masks(
-                chunk, [masks[number] for number in order], filling, states, padding
-            )
+        for chunk in self._chunks(visits, tokens, len(order)) if order else ():
+            found = self._search_masks(chunk, [masks[number] for number in order], filling)
             places = chunk.sentences.tolist()
             for row, number in enumerate(order):
                 part = slice(row * len(places), (row + 1) * len(places))
@@ -153,37 +150,40 @@ class MaskedSearches:
 
     # -- the encoder ------------------------------------------------------------------------
 
-    def _encode(self, batch: Batch) -> tuple[list[Tensor], Tensor]:
-        """States before each layer and after the last [S, B, E], and what is padding [B, S]."""
-        tokens, lengths = batch.inputs["src_tokens"], batch.inputs["src_lengths"]
-        result = self.encoder(tokens, lengths, return_all_hiddens=True)
-        return result["encoder_states"], tokens == self.encoder.padding_idx
-
-    def _leave_encoder(self, state: Tensor) -> Tensor:
-        norm = self.encoder.layer_norm
-        return state if norm is None else cast(Tensor, norm(state))
-
-    def _source(self, encoded: Tensor, padding: Tensor) -> Source:
-        bias = torch.zeros_like(padding, dtype=encoded.dtype).masked_fill(padding, -torch.inf)
-        return Source(self.stack.source_keys(encoded), bias[:, None, None])
-
-    def _masked_source(
-        self, chunk: _Chunk, gating: Gating, layer: int, states: list[Tensor], padding: Tensor
+    def _encode(
+        self, x: Tensor | Start, padding: Tensor, handler: Handler | None, trace: Trace | None
     ) -> Source:
+        """Encode sources whose padding is [B, S]; what decoders read of them."""
+        size, width = padding.shape
+        bias = torch.zeros(padding.shape, device=padding.device).masked_fill(padding, -torch.inf)
+
+        def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            heads = self.encoder.layers[layer].self_attn.num_heads
+            shape = (size, width, heads, keys.shape[1] // heads)
+            return attention(
+                queries.view(size, width, -1),
+                keys.view(shape).transpose(1, 2),
+                values.view(shape).transpose(1, 2),
+                bias[:, None, None],
+            ).view(queries.shape)
+
+        states = self.encoder.run(x, attend, handler, trace)
+        keys = self.stack.source_keys(states.view(size, width, -1))
+        return Source(keys, bias[:, None, None])
+
+    def _masked_source(self, chunk: _Chunk, gating: Gating, layer: int, masks: int) -> Source:
         """Encode a chunk under masks from an encoder layer on; rows are masks x sentences."""
-        padding = padding[chunk.sentences]
-        width = int((~padding).sum(dim=1).max())
-        masks = len(next(iter(gating.gates.values()))) // len(padding)
-        padding = padding[:, :width].repeat(masks, 1)
-        x = states[layer][:width, chunk.sentences].repeat(1, masks, 1)
-        handles = [h for h in self.model.handles if h.site in self.encoder_sites]
-        with intercept(handles, gating, batch=x.shape[1]):
-            for part in list(self.encoder.layers)[layer:]:
-                out = part(x, encoder_padding_mask=padding if padding.any() else None)
-                x = out[0] if isinstance(out, tuple) else out
-        return self._source(self._leave_encoder(x), padding)
+        residual, contexts = chunk.trace.at[self.encoder.sites[layer]]
+        start = Start(layer, False, residual.repeat(masks, 1), contexts.repeat(masks, 1))
+        width = chunk.padding.shape[1]
+        wide = {site: rows.repeat_interleave(width, dim=0) for site, rows in gating.gates.items()}
+        handler = Gating(wide, gating.replacements)
+        return self._encode(start, chunk.padding.repeat(masks, 1), handler, None)
 
     # -- chunks and groups ------------------------------------------------------------------
+
+    def _padding(self, tokens: Tensor) -> Tensor:
+        return tokens == self.encoder.encoder.padding_idx
 
     @property
     def _layers(self) -> range:
@@ -200,11 +200,9 @@ class MaskedSearches:
             return 0, min(encoder)
         return 1, min(n for site, n in self.decoder_sites.items() if site in gates)
 
-    def _chunks(
-        self, visits: Visits, states: list[Tensor], padding: Tensor, masks: int
-    ) -> Iterator[_Chunk]:
+    def _chunks(self, visits: Visits, sources: Tensor, masks: int) -> Iterator[_Chunk]:
         """Cut a batch into sentences of similar trees, so many that all masks fit into memory."""
-        counts = torch.zeros(len(padding), dtype=torch.long)
+        counts = torch.zeros(len(sources), dtype=torch.long)
         for sentence, useful in zip(visits.sentence, visits.useful, strict=True):
             counts += torch.bincount(torch.from_numpy(sentence[useful]), minlength=len(counts))
         order = counts.argsort(stable=True).tolist()
@@ -213,33 +211,30 @@ class MaskedSearches:
             end = start + 1
             while end < len(order) and (end + 1 - start) * counts[order[end]] * masks <= _NODES:
                 end += 1
-            yield self._chunk(order[start:end], visits, states, padding)
+            yield self._chunk(order[start:end], visits, sources)
             start = end
 
-    def _chunk(
-        self, sentences: list[int], visits: Visits, states: list[Tensor], padding: Tensor
-    ) -> _Chunk:
+    def _chunk(self, sentences: list[int], visits: Visits, sources: Tensor) -> _Chunk:
         tree = PrefixTree.of(
             visits,
             sentences,
             vocabulary=self.vocabulary.projection.shape[1],
-            device=padding.device,
+            device=sources.device,
         )
-        chosen = torch.tensor(sentences, device=padding.device)
-        padding = padding[chosen]
-        width = int((~padding).sum(dim=1).max())
-        encoded = self._leave_encoder(states[-1][:width, chosen])
-        source = self._source(encoded, padding[:, :width])
+        chosen = torch.tensor(sentences, device=sources.device)
+        tokens = sources[chosen]
+        tokens = tokens[:, : int((~self._padding(tokens)).sum(dim=1).max())]
+        padding, trace = self._padding(tokens), Trace()
+        source = self._encode(self.encoder.embed(tokens), padding, None, trace)
         rows = len(sentences) * tree.nodes
-        stores = [encoded.new_empty((rows, 2 * self._width(n))) for n in self._layers]
-        trace = Trace()
+        stores = [source.bias.new_empty((rows, 2 * self._width(n))) for n in self._layers]
         x = self.stack.embed(tree.tokens.flatten(), tree.depth.flatten())
         firsts = [0 for _ in self._layers]
         features = self._pass(x, tree, source, stores, firsts, 1, None, trace)
         certificate = None
         if self.greedy:
             certificate = Certificate.of(self.vocabulary, features, tree.depth.flatten())
-        return _Chunk(chosen, tree, source, trace, stores, certificate)
+        return _Chunk(chosen, tree, padding, source, trace, stores, certificate)
 
     # -- masks ------------------------------------------------------------------------------
 
@@ -288,12 +283,10 @@ class MaskedSearches:
         chunk: _Chunk,
         masks: Sequence[Gates],
         filling: Filling,
-        states: list[Tensor],
-        padding: Tensor,
     ) -> BeamSearch:
         """Search a chunk under masks in the order in which they begin to matter."""
         size = len(chunk.sentences)
-        sentence = torch.arange(size, device=padding.device).repeat(len(masks))
+        sentence = torch.arange(size, device=self.model.device).repeat(len(masks))
         gates = self._stacked(masks, size)
         memory = self._memory(chunk, masks)
         sources, source_rows, lists = [chunk.source], [], []
@@ -304,9 +297,9 @@ class MaskedSearches:
             source = chunk.source
             source_rows.append(sentence[pairs])
             if not in_decoder:
-                source = self._masked_source(chunk, gating, place, states, padding)
+                source = self._masked_source(chunk, gating, place, count)
                 begin = sum(len(part.bias) for part in sources)
-                source_rows[-1] = torch.arange(begin, begin + count * size, device=padding.device)
+                source_rows[-1] = torch.arange(begin, begin + count * size, device=sentence.device)
                 sources.append(source)
             firsts = [int(base[first * size]) for base in memory.bases]
             lists.append(

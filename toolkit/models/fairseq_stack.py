@@ -1,4 +1,4 @@
-"""A fairseq decoder, computed for any set of prefixes at once.
+"""A fairseq decoder, computed for any set of prefixes at once, and an encoder in the same way.
 
 fairseq's own decoder reads whole sequences, or one more symbol of each. Here the positions of many
 prefixes that share beginnings, a *tree* of them, run in one pass; and a pass can start at the first
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from headtool.heads import AttentionSite
 from headtool.models.gating import Handler, SiteHandle
 
-__all__ = ["DecoderStack", "Start", "Trace"]
+__all__ = ["DecoderStack", "EncoderStack", "Start", "Trace"]
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """Self-attention of a layer: takes queries, keys and values [R, E], returns heads' outputs."""
@@ -114,7 +114,7 @@ class DecoderStack:
         return x
 
     def source_keys(self, encoded: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Keys and values [B, H, S, D] of every layer for encoder states [S, B, E]."""
+        """Keys and values [B, H, S, D] of every layer for encoder states [B, S, E]."""
         pairs = []
         for layer in self.layers:
             attention = layer.encoder_attn
@@ -122,8 +122,8 @@ class DecoderStack:
             shape = (*keys.shape[:2], attention.num_heads, attention.head_dim)
             pairs.append(
                 (
-                    keys.view(shape).permute(1, 2, 0, 3).contiguous(),
-                    values.view(shape).permute(1, 2, 0, 3).contiguous(),
+                    keys.view(shape).transpose(1, 2).contiguous(),
+                    values.view(shape).transpose(1, 2).contiguous(),
                 )
             )
         return pairs
@@ -146,7 +146,7 @@ class DecoderStack:
             state = self._cross_attention(
                 number, state, cross, handler, trace, here if here and here.cross else None
             )
-            state = self._feed_forward(number, state)
+            state = _feed_forward(self.layers[number], state)
         decoder = self.decoder
         if decoder.layer_norm is not None:
             state = decoder.layer_norm(state)
@@ -172,7 +172,7 @@ class DecoderStack:
             queries = attention.q_proj(y) * attention.scaling
             contexts = attend(number, queries, attention.k_proj(y), attention.v_proj(y))
         site = self.self_sites[number]
-        return self._leave(site, layer, attention, norm, x, contexts, handler, trace)
+        return _leave(site, layer, attention, norm, x, contexts, handler, trace)
 
     def _cross_attention(
         self,
@@ -191,33 +191,90 @@ class DecoderStack:
             y = norm(x) if layer.normalize_before else x
             contexts = cross(number, attention.q_proj(y) * attention.scaling)
         site = self.cross_sites[number]
-        return self._leave(site, layer, attention, norm, x, contexts, handler, trace)
+        return _leave(site, layer, attention, norm, x, contexts, handler, trace)
+
+
+class EncoderStack:
+    """The layers of a fairseq encoder as functions of flat rows.
+
+    Parameters
+    ----------
+    encoder
+        fairseq's encoder.
+    handles
+        The model's sites.
+    """
+
+    def __init__(self, encoder: Any, handles: Sequence[SiteHandle]) -> None:
+        self.encoder = encoder
+        self.layers: list[Any] = list(encoder.layers)
+        by_module = {handle.module: handle.site for handle in handles}
+        self.sites = [by_module[layer.self_attn.out_proj] for layer in self.layers]
 
     @staticmethod
-    def _leave(
-        site: AttentionSite,
-        layer: Any,
-        attention: Any,
-        norm: nn.Module,
-        residual: Tensor,
-        contexts: Tensor,
-        handler: Handler | None,
-        trace: Trace | None,
-    ) -> Tensor:
-        """Gate the heads, project them, add the residual, and normalise where that comes after."""
-        if trace is not None:
-            trace.at[site] = residual, contexts
-        if handler is not None:
-            per_head = contexts.view(len(contexts), 1, site.n_heads, site.head_dim)
-            changed = handler(site, per_head)
-            contexts = contexts if changed is None else changed.reshape(contexts.shape)
-        x = attention.out_proj(contexts) + residual
-        normed: Tensor = x if layer.normalize_before else norm(x)
-        return normed
+    def suits(encoder: Any) -> bool:
+        """Whether the encoder has nothing but what is computed here."""
+        return encoder.quant_noise is None and all(
+            layer.self_attn.bias_k is None and not layer.self_attn.add_zero_attn
+            for layer in encoder.layers
+        )
 
-    def _feed_forward(self, number: int, x: Tensor) -> Tensor:
-        layer = self.layers[number]
-        y = layer.final_layer_norm(x) if layer.normalize_before else x
-        y = layer.fc2(layer.activation_fn(layer.fc1(y))) + x
-        normed: Tensor = y if layer.normalize_before else layer.final_layer_norm(y)
-        return normed
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Embed sources [B, S]; rows [B * S, E]."""
+        x, _ = self.encoder.forward_embedding(tokens)
+        real = tokens != self.encoder.padding_idx
+        return cast(Tensor, (x * real[:, :, None]).flatten(0, 1))
+
+    def run(
+        self,
+        x: Tensor | Start,
+        attend: Attend,
+        handler: Handler | None,
+        trace: Trace | None = None,
+    ) -> Tensor:
+        """Run the layers on embedded rows, or from a site on; encoder states [R, E]."""
+        start = x if isinstance(x, Start) else None
+        state = x if isinstance(x, Tensor) else x.residual
+        for number in range(start.layer if start else 0, len(self.layers)):
+            layer = self.layers[number]
+            attention, norm = layer.self_attn, layer.self_attn_layer_norm
+            if start is not None and number == start.layer:
+                contexts = start.contexts
+            else:
+                y = norm(state) if layer.normalize_before else state
+                queries = attention.q_proj(y) * attention.scaling
+                contexts = attend(number, queries, attention.k_proj(y), attention.v_proj(y))
+            site = self.sites[number]
+            state = _leave(site, layer, attention, norm, state, contexts, handler, trace)
+            state = _feed_forward(layer, state)
+        norm = self.encoder.layer_norm
+        return state if norm is None else cast(Tensor, norm(state))
+
+
+def _leave(
+    site: AttentionSite,
+    layer: Any,
+    attention: Any,
+    norm: nn.Module,
+    residual: Tensor,
+    contexts: Tensor,
+    handler: Handler | None,
+    trace: Trace | None,
+) -> Tensor:
+    """Gate the heads, project them, add the residual, and normalise where that comes after."""
+    if trace is not None:
+        trace.at[site] = residual, contexts
+    if handler is not None:
+        per_head = contexts.view(len(contexts), 1, site.n_heads, site.head_dim)
+        changed = handler(site, per_head)
+        contexts = contexts if changed is None else changed.reshape(contexts.shape)
+    x = attention.out_proj(contexts) + residual
+    normed: Tensor = x if layer.normalize_before else norm(x)
+    return normed
+
+
+def _feed_forward(layer: Any, x: Tensor) -> Tensor:
+    y = layer.final_layer_norm(x) if layer.normalize_before else x
+    y = layer.fc2(layer.activation_fn(layer.fc1(y))) + x
+    normed: Tensor = y if layer.normalize_before else layer.final_layer_norm(y)
+    return normed

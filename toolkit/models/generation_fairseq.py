@@ -8,7 +8,7 @@ from typing import Any, cast
 from headtool.models.base import Batch, Row
 from headtool.models.fairseq import FairseqModel
 from headtool.models.fairseq_masks import MaskedSearches, some
-from headtool.models.fairseq_stack import DecoderStack
+from headtool.models.fairseq_stack import DecoderStack, EncoderStack
 from headtool.models.gating import Gating
 from headtool.models.generation import Filling, Gates, Generator, Search
 from headtool.models.lazy_search import Vocabulary
@@ -41,7 +41,10 @@ class FairseqGenerator(Generator):
         assert self.search.max_length
         max_length = self.search.max_length
         dictionary, decoder = self.model.target_dictionary, cast(Any, self.model.module).decoder
-        if not DecoderStack.suits(decoder) or 2 * beam + 4 > len(dictionary):
+        suits = DecoderStack.suits(decoder) and EncoderStack.suits(
+            cast(Any, self.model.module).encoder
+        )
+        if not suits or 2 * beam + 4 > len(dictionary):
             return None
         stack = DecoderStack(decoder, self.model.handles, max_length)
         vocabulary = Vocabulary(
@@ -109,7 +112,9 @@ class FairseqGenerator(Generator):
         import torch
 
         dictionary = self.model.target_dictionary
-        return [
-            self.model.bpe.decode(dictionary.string(torch.tensor(ids, dtype=torch.long)))
-            for ids in hypotheses
-        ]
+        done: dict[tuple[int, ...], str] = {}  # most are the same under many masks
+        for ids in map(tuple, hypotheses):
+            if ids not in done:
+                symbols = dictionary.string(torch.tensor(ids, dtype=torch.long))
+                done[ids] = self.model.bpe.decode(symbols)
+        return [done[tuple(ids)] for ids in hypotheses]
