@@ -16,9 +16,8 @@ the root of their number. p-values are corrected within each role over heads and
 offsets of a positional head, of which the table shows the most frequent, and all relations with
 their directions.
 
-Labels. A head has the label ``yes`` if its share reaches the threshold and it is better than
-the baseline with a corrected p of at most the level; ``unproven`` if only the first holds; else
-``no``. Roles without a query (no token is rare, say) are ``untested``. The threshold is held
+Labels. A head has the label ``yes`` if its share reaches the threshold and is above the baseline's
+with a corrected p of at most the level; ``unproven`` if only p is too large; else ``no``. Roles without a query (no token is rare, say) are ``untested``. The threshold is held
 against the share itself, as in the papers; `low` says whether it would survive other sentences.
 
 References
@@ -159,8 +158,9 @@ def role_table(
         frame = frame[frame.pop("shown")]
         # Shares are ratios of whole numbers; 9 of 10 must reach 0.9 also after rounding.
         reached = frame["share"] >= frame["threshold"] - 1e-12
-        better = (frame["p_adjusted"] <= alpha) & (frame["share"] > frame["baseline"])
-        label = np.where(reached, np.where(better, "yes", "unproven"), "no")
+        reached &= frame["share"] > frame["baseline"]
+        proven = np.where(frame["p_adjusted"] <= alpha, "yes", "unproven")
+        label = np.where(reached, proven, "no")
         frame["label"] = np.where(frame["n"] > 0, label, "untested")
         frames.append(frame[list(ROLE_COLUMNS)])
     return pd.concat(frames[1:], ignore_index=True) if len(frames) > 1 else frames[0]
