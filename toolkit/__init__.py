@@ -18,6 +18,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from headtool.analysis.comparison import Comparison
     from headtool.cli.comparing import compare
     from headtool.data import TextData, load_data
     from headtool.differentiation import differentiate
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AttentionSite",
+    "Comparison",
     "Head",
     "HeadMask",
     "HeadScores",
@@ -51,6 +53,7 @@ __all__ = [
 
 _HOMES = {
     "AttentionSite": "headtool.heads",
+    "Comparison": "headtool.analysis.comparison",
     "Head": "headtool.heads",
     "HeadMask": "headtool.heads",
     "HeadScores": "headtool.results",
