@@ -17,8 +17,9 @@ offsets of a positional head, of which the table shows the most frequent, and al
 their directions.
 
 Labels. A head has the label ``yes`` if its share reaches the threshold and is above the baseline's
-with a corrected p of at most the level; ``unproven`` if only p is too large; else ``no``. Roles without a query (no token is rare, say) are ``untested``. The threshold is held
-against the share itself, as in the papers; `low` says whether it would survive other sentences.
+with a corrected p of at most the level; ``unproven`` if only p is too large; else ``no``. Roles
+without a query (no token is rare, say) are ``untested``. The threshold is held against the share
+itself, as in the papers; `low` says whether it would survive other sentences.
 
 References
 ----------
