@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from headtool.errors import HeadtoolError, unknown
 
@@ -33,7 +35,8 @@ def load_model(
     ----------
     spec
         ``builtin:nli`` or ``builtin:mt``; a folder or hub id (``org/name``,
-        ``org/name@revision``) for transformers; ``fairseq:CHECKPOINT.pt``.
+        ``org/name@revision``) for transformers; ``fairseq:CHECKPOINT.pt``; a folder that
+        ``headtool prune`` wrote.
     device
         ``auto``, ``cpu``, ``cuda`` (also ``cuda:1``) or ``mps``.
     dtype
@@ -87,9 +90,29 @@ def load_model(
         )
     if spec.endswith(".pt"):
         raise HeadtoolError(f"{spec} looks like a fairseq checkpoint; write fairseq:{spec}")
+    record = _pruned_record(spec)
+    if record is not None and record["library"] == "fairseq" and record["form"] == "pruned":
+        from headtool.pruning.loading import pruned_fairseq
+
+        return pruned_fairseq(_folder(spec), record, device=place, dtype=number)
     from headtool.models.huggingface_loading import load_huggingface
 
     return load_huggingface(spec, device=place, dtype=number)
+
+
+def _pruned_record(spec: str) -> dict[str, Any] | None:
+    """What headtool recorded of a model that it pruned; its weights are checked."""
+    from headtool.runs import PRUNED_RECORD
+
+    if not (_folder(spec) / PRUNED_RECORD).is_file():
+        return None
+    from headtool.pruning.saving import read_record
+
+    return read_record(_folder(spec))
+
+
+def _folder(spec: str) -> Path:
+    return Path(os.path.expanduser(spec))
 
 
 def _device(name: str) -> torch.device:

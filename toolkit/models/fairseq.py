@@ -36,7 +36,7 @@ from headtool.models.fairseq_parts import (
     silence,
 )
 
-__all__ = ["FairseqModel", "load_fairseq"]
+__all__ = ["FairseqModel", "load_fairseq", "require_fairseq"]
 
 _MOST_UNKNOWN = 0.5
 
@@ -78,7 +78,7 @@ def load_fairseq(
     """
     spec = spec or source
     path = user_path(source.removeprefix("fairseq:"))
-    _require_fairseq(spec)
+    require_fairseq(spec)
     checkpoint = load_checkpoint(path, trust=trust_checkpoint)
     options, weights = recorded_options(checkpoint), checkpoint.get("model")
     if not options or not isinstance(weights, dict):
@@ -96,7 +96,8 @@ def load_fairseq(
     return FairseqModel(spec, module, dictionaries, languages, segmentation)
 
 
-def _require_fairseq(spec: str) -> None:
+def require_fairseq(spec: str) -> None:
+    """Refuse, with the way to install it, where fairseq is missing."""
     try:
         with silence():
             import fairseq.models.transformer  # noqa: F401

@@ -209,6 +209,7 @@ def build(
         with torch.random.fork_rng(devices=[]):  # random weights, soon overwritten
             module: nn.Module = TransformerModel.build_model(shape, task)
         module.load_state_dict(dict(weights))
+        vars(module)["architecture"] = dict(vars(shape))  # what it takes to build it again
     except (AssertionError, RuntimeError, TypeError, ValueError) as error:
         reason = quoted(" ".join(str(error).split()), 200)
         raise HeadtoolError(
@@ -286,10 +287,13 @@ class Segmentation:
         fairseq's name of it; ``none`` for text that is cut already.
     encoder
         fairseq's own encoder; None for ``none``.
+    file
+        The file that it was read from, where there is one.
     """
 
     name: str = "none"
     encoder: Any = None
+    file: Path | None = None
 
     def encode(self, text: str) -> str:
         """Cut text into symbols, separated by spaces."""
@@ -324,7 +328,9 @@ def load_segmentation(bpe: str | None, folder: Path) -> Segmentation:
         file = user_path(rest)
         if wants_file and not file.is_file():
             raise HeadtoolError(f"no such file: {quoted_path(file)}; check --bpe {name}:FILE")
-    return Segmentation() if name == "none" else Segmentation(name, _encoder(name, file))
+    if name == "none":
+        return Segmentation()
+    return Segmentation(name, _encoder(name, file), file if file.is_file() else None)
 
 
 def _encoder(name: str, file: Path) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ from headtool.errors import HeadtoolError
 from headtool.models.base import Task
 from headtool.models.huggingface import HuggingFaceModel
 
-__all__ = ["load_huggingface"]
+__all__ = ["load_huggingface", "load_module"]
 
 _HEADS: tuple[tuple[Task, Any, Any], ...] = (
     (
@@ -59,11 +59,39 @@ def load_huggingface(
     name, _, revision = (source, "", "") if local else source.partition("@")
     # Code that comes with a model is never run, and the user never asked whether it may be.
     options: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
+    task, module = load_module(name, spec=spec, local=local, dtype=dtype, options=options)
+    with _readable_errors("tokenizer", spec):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
+    if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
+        # The library makes an empty one where the files are missing.
+        raise HeadtoolError(f"{spec} has no tokenizer; save one beside the model")
+    module.to(device)
+    return HuggingFaceModel(spec, task, module, tokenizer)
+
+
+def load_module(
+    name: str, *, spec: str, local: bool, dtype: torch.dtype, options: Mapping[str, Any]
+) -> tuple[Task, nn.Module]:
+    """Load a model without its tokenizer; where heads were pruned, they stay away.
+
+    Parameters
+    ----------
+    name, options
+        What ``from_pretrained`` is to be given.
+    spec
+        How the user named the model.
+    local
+        Whether it lies in a folder.
+    dtype
+        The precision of its weights.
+    """
+    from headtool.pruning.loading import pruned_class
+
     with _readable_errors("configuration", spec, unknown=not local):
         config = transformers.AutoConfig.from_pretrained(name, **options)
     task, loader = _task(spec, config)
     with _readable_errors("weights", spec):
-        module, report = loader.from_pretrained(
+        module, report = (pruned_class(config, spec) or loader).from_pretrained(
             name,
             config=config,
             dtype=dtype,
@@ -72,13 +100,7 @@ def load_huggingface(
             **options,
         )
     _check_weights(spec, module, report)
-    with _readable_errors("tokenizer", spec):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
-    if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
-        # The library makes an empty one where the files are missing.
-        raise HeadtoolError(f"{spec} has no tokenizer; save one beside the model")
-    module.to(device)
-    return HuggingFaceModel(spec, task, module, tokenizer)
+    return task, module
 
 
 def _check_weights(spec: str, module: nn.Module, report: dict[str, Any]) -> None:

@@ -39,17 +39,17 @@ class RepeatingLinear(nn.Linear):
         Which of its outputs each output is.
     """
 
-    index: Tensor
-
     def __init__(self, linear: nn.Linear, index: Sequence[int]) -> None:
         nn.Module.__init__(self)
         self.weight, self.bias = linear.weight, linear.bias
         self.in_features, self.out_features = linear.in_features, linear.out_features
-        where = torch.tensor(index, device=linear.weight.device)
-        self.register_buffer("index", where, persistent=False)
+        # No buffer: transformers would leave one that is in no checkpoint without values.
+        self.index = torch.tensor(index, device="cpu")
 
     def forward(self, input: Tensor) -> Tensor:
         """Project, then repeat."""
+        if self.index.device != input.device:
+            self.index = self.index.to(input.device)
         return super().forward(input).index_select(-1, self.index)
 
 
@@ -75,8 +75,8 @@ class BiasOnly(nn.Module):
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the bias for every token."""
-        shape = (*input.shape[:-1], self.width)
-        return input.new_zeros(shape) if self.bias is None else self.bias.expand(shape)
+        output = input.new_zeros(*input.shape[:-1], self.width)
+        return output if self.bias is None else output + self.bias
 
 
 class ConfigView:

@@ -157,7 +157,7 @@ def carry_out(plan: Plan, model: nn.Module) -> None:
             _share_bias(model.get_submodule(name), slices)
         for attention in plan.empty:
             _empty(model, attention)
-    except (AttributeError, IndexError, RuntimeError) as error:
+    except (AttributeError, IndexError, RuntimeError, TypeError) as error:
         reason = " ".join(str(error).split())
         raise HeadtoolError(
             f"the record of removed heads does not fit the model: {reason[:200]}"
@@ -168,9 +168,9 @@ def _slice(model: nn.Module, name: str, axis: int, kept: Ranges) -> None:
     path, _, leaf = name.rpartition(".")
     module = model.get_submodule(path)
     old = module.get_parameter(leaf)
-    index = torch.cat([torch.arange(*part) for part in kept]).to(old.device)
-    if len(index) and int(index.max()) >= old.shape[axis]:
+    if kept[-1][1] > old.shape[axis]:
         raise IndexError(f"{name} has the shape {tuple(old.shape)}")
+    index = torch.cat([torch.arange(*part, device=old.device) for part in kept])
     value = old.detach().index_select(axis, index).contiguous()
     setattr(module, leaf, nn.Parameter(value, requires_grad=old.requires_grad))
     if leaf != "weight":

@@ -21,7 +21,7 @@ from headtool.models.gating import SiteHandle
 from headtool.models.probing import Probe
 from headtool.models.watching import AttentionWatch
 
-__all__ = ["PerHead", "Unit", "trace"]
+__all__ = ["PerHead", "Unit", "trace", "unit_name"]
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def trace(model: nn.Module, handles: Sequence[SiteHandle], probe: Probe) -> list
     grouped: dict[str, list[SiteHandle]] = {}
     modules: dict[str, nn.Module] = {}
     for handle in handles:
-        name = _unit_name(model, handle)
+        name = unit_name(model, handle)
         grouped.setdefault(name, []).append(handle)
         modules[name] = model.get_submodule(name)
     calls: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {}
@@ -123,7 +123,7 @@ def trace(model: nn.Module, handles: Sequence[SiteHandle], probe: Probe) -> list
     ]
 
 
-def _unit_name(model: nn.Module, handle: SiteHandle) -> str:
+def unit_name(model: nn.Module, handle: SiteHandle) -> str:
     """Name of the smallest module around both the attention and its projection."""
     owner: str = next(name for name, part in model.named_modules() if part is handle.owner)
     if handle.site.projection.startswith(f"{owner}."):

@@ -1,0 +1,206 @@
+"""Prune and bake models with all that belongs to them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import nn
+
+from headtool.errors import HeadtoolError
+from headtool.heads import HeadMask
+from headtool.models.base import ModelAdapter
+from headtool.models.fairseq import FairseqModel
+from headtool.models.huggingface import HuggingFaceModel
+from headtool.pruning.costs import Costs, count_costs
+from headtool.pruning.removal import remove_heads
+from headtool.pruning.tracing import unit_name
+
+__all__ = ["History", "Pruned", "bake", "prune"]
+
+_LENGTH = 128
+
+
+@dataclass(frozen=True)
+class History:
+    """What was removed from a model, in one or more steps.
+
+    Attributes
+    ----------
+    sites
+        The heads of each attention of the whole model: kind, layer, number.
+    kept
+        By attention (``enc-self.0``), which of those are left.
+    steps
+        The plans that were carried out, one after the other.
+    """
+
+    sites: Sequence[tuple[str, int, int]]
+    kept: Mapping[str, Sequence[int]]
+    steps: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def of(cls, model: ModelAdapter) -> History:
+        """What was removed from a model so far; often nothing."""
+        recorded = _recorded(model.module)
+        if recorded is not None:
+            return cls(**recorded)
+        sites = [(site.kind, site.layer, site.n_heads) for site in model.sites]
+        return cls(sites, {str(site): list(range(site.n_heads)) for site in model.sites}, ())
+
+    @property
+    def removed(self) -> list[str]:
+        """The heads that are gone, as the whole model numbers them."""
+        return [
+            f"{kind}.{layer}.{head}"
+            for kind, layer, heads in self.sites
+            for head in range(heads)
+            if head not in self.kept.get(f"{kind}.{layer}", ())
+        ]
+
+    def after(self, mask: HeadMask, step: Mapping[str, Any]) -> History:
+        """Add a step that removed what a mask of the present model closes."""
+        closed = {str(head) for head in mask.closed}
+        kept = {
+            site: [
+                original
+                for present, original in enumerate(heads)
+                if f"{site}.{present}" not in closed
+            ]
+            for site, heads in self.kept.items()
+        }
+        return History(self.sites, kept, [*self.steps, step])
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON can hold it."""
+        return {"sites": list(self.sites), "kept": dict(self.kept), "steps": list(self.steps)}
+
+
+def _recorded(module: nn.Module) -> dict[str, Any] | None:
+    """The history that travels with a module: in its configuration, where it has one."""
+    place = getattr(module, "config", module)
+    found = getattr(place, "headtool_pruned", None)
+    return None if found is None else dict(found)
+
+
+def record_history(module: nn.Module, history: History) -> None:
+    """Let a module carry its history; a transformers model saves it with its configuration."""
+    place: Any = getattr(module, "config", module)
+    place.headtool_pruned = history.to_json()
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """A smaller model, and what became of it.
+
+    Attributes
+    ----------
+    model
+        The model, ready for all that headtool does.
+    history
+        What is gone.
+    difference
+        Largest difference of its outputs from the masked model's, relative to the largest output.
+    before, after
+        Costs of the model that it was made from, and its own; operations for a sequence of
+        `length` tokens.
+    length
+        That length.
+    """
+
+    model: ModelAdapter
+    history: History
+    difference: float
+    before: Costs
+    after: Costs
+    length: int
+
+
+def prune(model: ModelAdapter, mask: HeadMask) -> Pruned:
+    """Remove the heads that a mask closes; the given model stays as it is.
+
+    Parameters
+    ----------
+    model
+        The model; pruned ones can be pruned further.
+    mask
+        The heads to keep. Sites that it does not speak of stay whole.
+
+    Raises
+    ------
+    HeadtoolError
+        If no head would be left, or if heads cannot be removed from this model.
+    """
+    removed = remove_heads(model.module, model.handles, model.probe, mask)
+    history = History.of(model).after(mask, removed.plan.to_json())
+    record_history(removed.module, history)
+    smaller = _with_module(model, removed.module)
+    names = list(dict.fromkeys(unit_name(model.module, handle) for handle in model.handles))
+    length = min(_LENGTH, _longest(model))
+    before, after = (
+        count_costs(
+            part.module, names, part.probe(part.module, batch=1, source=length, target=length)
+        )
+        for part in (model, smaller)
+    )
+    return Pruned(smaller, history, removed.difference, before, after, length)
+
+
+def bake(model: ModelAdapter, mask: HeadMask) -> ModelAdapter:
+    """Zero the columns of the output projections that read closed heads, in a copy of the model.
+
+    Nothing becomes smaller or faster, and any software loads it; the closed heads put out nothing.
+
+    Raises
+    ------
+    HeadtoolError
+        If no head would be left, or if layers that share their weights would have to differ.
+    """
+    if mask.sites == model.sites and not mask.open.any():
+        raise HeadtoolError(
+            f"that would remove all {mask.sites.n_heads} heads of the model; keep at least one"
+        )
+    baked = copy.deepcopy(model.module)
+    gates = {}
+    by_projection: dict[str, set[tuple[int, ...]]] = {}
+    for handle in model.handles:
+        site = handle.site
+        if site not in mask.sites.items:
+            continue
+        is_open = torch.from_numpy(mask.at(site).copy())
+        by_projection.setdefault(site.projection, set()).add(tuple(is_open.tolist()))
+        projection: Any = baked.get_submodule(site.projection)
+        columns = is_open.repeat_interleave(site.head_dim).to(projection.weight)
+        with torch.no_grad():
+            if isinstance(projection, nn.Linear):
+                projection.weight.mul_(columns)
+            else:
+                projection.weight.mul_(columns[:, None])
+        gates[site] = is_open.float()
+    shared = [name for name, found in by_projection.items() if len(found) > 1]
+    if shared:
+        raise HeadtoolError(
+            f"{shared[0]} serves several layers, so the same heads must go from all of them; close "
+            "them in each"
+        )
+    return _with_module(model, baked)
+
+
+def _with_module(model: ModelAdapter, module: nn.Module) -> ModelAdapter:
+    """The same adapter around another module."""
+    if isinstance(model, HuggingFaceModel):
+        return HuggingFaceModel(model.spec, model.task, module, model.tokenizer)
+    if isinstance(model, FairseqModel):
+        dictionaries = model.source_dictionary, model.target_dictionary
+        return FairseqModel(model.spec, module, dictionaries, model.languages, model.bpe)
+    raise TypeError(f"{type(model).__name__} cannot be pruned")
+
+
+def _longest(model: ModelAdapter) -> int:
+    """Most tokens that a model takes."""
+    if isinstance(model, HuggingFaceModel):
+        return model.max_length
+    return min(cast(Any, model.module).max_positions())
