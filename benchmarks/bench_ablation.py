@@ -11,6 +11,7 @@ import argparse
 import copy
 import statistics
 import time
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import torch
@@ -23,26 +24,51 @@ from headtool.models import load_model
 from headtool.models.base import Examples, ModelAdapter
 from headtool.models.gating import Gating
 from headtool.models.huggingface import HuggingFaceModel
+from headtool.units import Unit, UnitResult
 
 PADDED = 128
 
 
-def plain(
-    model: ModelAdapter, examples: Examples, masks: list[HeadMask], *, pad_to: int = 0
-) -> np.ndarray:
-    """Loss of every mask on every example, one mask at a time: [masks, examples]."""
-    losses = np.zeros((len(masks), len(examples)))
-    with torch.inference_mode():
-        for index in examples.batches():
-            batch = model.collate(examples, index)
-            if pad_to:
+class Race:
+    """Runs the engine's units, and after each the plain loops over the same masks and batch.
+
+    Taking turns so often, both sides see the same machine, whatever else it does meanwhile.
+    """
+
+    def __init__(
+        self, model: ModelAdapter, examples: Examples, masks: list[HeadMask], *, padded: bool
+    ) -> None:
+        self.model = model
+        self.examples = examples
+        self.gates = [mask_gates(mask, model) for mask in masks]
+        self.widths = [0, PADDED] if padded else [0]
+        self.seconds = dict.fromkeys(self.widths, 0.0)
+        self.losses = np.zeros((len(masks), len(examples)))
+
+    def __call__(
+        self, units: Sequence[Unit], work: Callable[[Unit], UnitResult]
+    ) -> Iterator[tuple[Unit, UnitResult]]:
+        """Run units as an executor of `evaluate`."""
+        for unit in units:
+            yield unit, work(unit)
+            for width in self.widths:
+                started = time.perf_counter()
+                self._plain(unit, width)
+                self.seconds[width] += time.perf_counter() - started
+
+    def _plain(self, unit: Unit, width: int) -> None:
+        """Run one mask at a time, every row padded to `width`."""
+        with torch.inference_mode():
+            batch = self.model.collate(self.examples, unit.examples)
+            if width:
                 for name, tensor in batch.inputs.items():
-                    missing = pad_to - tensor.shape[1]
+                    missing = width - tensor.shape[1]
                     batch.inputs[name] = torch.nn.functional.pad(tensor, (0, missing))
-            for row, mask in enumerate(masks):
-                with model.intercept(Gating(mask_gates(mask, model)), batch):
-                    losses[row, index] = model.forward(batch).losses.double().cpu().numpy()
-    return losses
+            for mask in unit.masks:
+                with self.model.intercept(Gating(self.gates[mask]), batch):
+                    losses = self.model.forward(batch).losses
+                if not width:
+                    self.losses[mask, unit.examples] = losses.double().cpu().numpy()
 
 
 def random_bert(like: ModelAdapter, shape: str) -> ModelAdapter:
@@ -72,30 +98,30 @@ def main() -> None:
         model = random_bert(model, arguments.random)
     examples = model.encode(load_data(arguments.data)).head(arguments.examples)
     masks = [HeadMask.without(model.sites, [head]) for head in model.sites.heads]
-    evaluate(model, examples.head(32), masks)  # warm-up
-    ratios, padded = [], []
+    evaluate(model, examples.head(8), masks[:2])  # warm-up
+    ratios: dict[int, list[float]] = {}
     for _ in range(arguments.repeats):
+        race = Race(model, examples, masks, padded=arguments.padded)
         started = time.perf_counter()
-        fast = evaluate(model, examples, masks)
-        seconds = time.perf_counter() - started
-        started = time.perf_counter()
-        slow = plain(model, examples, masks)
-        ratios.append((time.perf_counter() - started) / seconds)
-        if arguments.padded:
-            started = time.perf_counter()
-            plain(model, examples, masks, pad_to=PADDED)
-            padded.append((time.perf_counter() - started) / seconds)
-    difference = np.abs(fast.masked["loss"] - slow).max()
+        fast = evaluate(model, examples, masks, execute=race)
+        seconds = time.perf_counter() - started - sum(race.seconds.values())
+        for width, spent in race.seconds.items():
+            ratios.setdefault(width, []).append(spent / seconds)
+    difference = np.abs(fast.masked["loss"] - race.losses).max()
     layers = len(model.sites)
     print(
         f"{len(masks)} masks x {len(examples)} examples, {model.spec}: "
-        f"{statistics.median(ratios):.2f}x a plain loop over the same batches "
-        f"(from {min(ratios):.2f} to {max(ratios):.2f}; "
-        f"{2 * layers / (layers + 1):.2f} from restarting at the layer alone); "
+        f"{shown(ratios[0])} a plain loop over the same batches "
+        f"({2 * layers / (layers + 1):.2f} from restarting at the layer alone); "
         f"largest difference of a loss {difference:.0e}"
     )
-    if padded:
-        print(f"against padding to {PADDED}: {statistics.median(padded):.2f}x")
+    if arguments.padded:
+        print(f"against padding to {PADDED}: {shown(ratios[PADDED])}")
+
+
+def shown(ratios: list[float]) -> str:
+    """Median and range."""
+    return f"{statistics.median(ratios):.2f}x (from {min(ratios):.2f} to {max(ratios):.2f})"
 
 
 if __name__ == "__main__":
