@@ -53,7 +53,7 @@ class Certificate:
         weights = (projection - projection.mean(dim=1, keepdim=True)).T.contiguous()
         count = min(_CANDIDATES, len(weights) - 3)
         tokens, rest = [], []
-        for part, at in zip(features.split(256), depth.split(256), strict=True):
+        for part, at in zip(torch.split(features, 256), torch.split(depth, 256), strict=True):
             scores = part @ weights.T
             scores[:, vocabulary.pad] = -torch.inf
             scores[at == 0, vocabulary.end] = -torch.inf

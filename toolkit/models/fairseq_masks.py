@@ -130,7 +130,7 @@ class MaskedSearches:
             source_row=everyone,
             visits=visits if masks else None,
         )
-        hypotheses: list[list[list[int]]] = [search.hypotheses, *([[]] * size for _ in masks)]
+        hypotheses = [search.hypotheses, *(list(search.hypotheses) for _ in masks)]
         tied = [search.tied, *(torch.zeros_like(search.tied) for _ in masks)]
         order = sorted(
             (n for n, gates in enumerate(masks) if gates), key=lambda n: self._first(masks[n])
@@ -183,7 +183,7 @@ class MaskedSearches:
     # -- chunks and groups ------------------------------------------------------------------
 
     def _padding(self, tokens: Tensor) -> Tensor:
-        return tokens == self.encoder.encoder.padding_idx
+        return tokens == int(self.encoder.encoder.padding_idx)
 
     @property
     def _layers(self) -> range:
@@ -193,12 +193,12 @@ class MaskedSearches:
         attention_ = self.stack.layers[layer].self_attn
         return int(attention_.num_heads * attention_.head_dim)
 
-    def _first(self, gates: Gates) -> tuple[int, int]:
-        """Where a mask begins to matter: (0, encoder layer) or (1, place among decoder sites)."""
+    def _first(self, gates: Gates) -> tuple[bool, int]:
+        """Where a mask begins to matter: in the decoder or not, and which of the sites there."""
         encoder = [n for site, n in self.encoder_sites.items() if site in gates]
         if encoder:
-            return 0, min(encoder)
-        return 1, min(n for site, n in self.decoder_sites.items() if site in gates)
+            return False, min(encoder)
+        return True, min(n for site, n in self.decoder_sites.items() if site in gates)
 
     def _chunks(self, visits: Visits, sources: Tensor, masks: int) -> Iterator[_Chunk]:
         """Cut a batch into sentences of similar trees, so many that all masks fit into memory."""

@@ -83,12 +83,11 @@ class DecoderStack:
     @staticmethod
     def suits(decoder: Any) -> bool:
         """Whether the decoder has nothing but what is computed here."""
-        plain = (
+        plain: bool = (
             decoder.quant_noise is None
             and decoder.adaptive_softmax is None
             and not decoder.cross_self_attention
-            and isinstance(decoder.output_projection, nn.Linear)
-            and decoder.output_projection.bias is None
+            and getattr(decoder.output_projection, "bias", None) is None
             and decoder.embed_tokens.weight.dtype in (torch.float32, torch.float64)
         )
         return plain and all(

@@ -24,6 +24,8 @@ _TIE = 5e-5  # log-probabilities are computed in another order here, and differ 
 class FairseqGenerator(Generator):
     """Decodes with a fairseq model."""
 
+    model: FairseqModel
+
     def __init__(self, model: FairseqModel, search: Search) -> None:
         self.model = model
         longest = int(cast(Any, model.module).max_decoder_positions())
