@@ -28,6 +28,8 @@ __all__ = ["Measured", "described", "measure", "references"]
 
 _LOGGER = logging.getLogger("headtool.measurement")
 
+_MANY = 100  # lines; sacreBLEU warns from here on
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -138,6 +140,14 @@ def references(model: ModelAdapter, examples: Examples) -> tuple[str, ...]:
     targets = examples.data.columns["target"]
     if isinstance(model, FairseqModel) and model.bpe.name == "none":
         _report_subwords(examples.data.spec, targets)
+    tokenised = sum(target.endswith(" .") for target in targets)
+    if tokenised >= _MANY:
+        _LOGGER.warning(
+            "%s looks tokenised (%d references end in ' .'): BLEU of tokenised text does not "
+            "compare with what others report",
+            examples.data.spec,
+            tokenised,
+        )
     if not examples.data.pretokenized:
         return targets
     assert isinstance(model, FairseqModel)  # no other model takes symbols

@@ -271,6 +271,17 @@ def test_subwords_that_nobody_joins_are_reported(
         assert ("no --bpe says how to join them" in caplog.text) is told
 
 
+@pytest.mark.parametrize(("lines", "told"), [(100, True), (99, False)])
+def test_tokenised_references_are_reported(
+    builtin: FairseqModel, caplog: pytest.LogCaptureFixture, lines: int, told: bool
+) -> None:
+    targets = ("a sentence .",) * lines + ("a sentence.",) * 100
+    columns = {"source": ("the crane " * 5,) * len(targets), "target": targets}
+    data = TextData("text", "translation", columns)
+    assert references(builtin, builtin.encode(data)) == targets
+    assert ("looks tokenised (100 references" in caplog.text) is told
+
+
 def test_references_of_text_are_taken_as_they_are(builtin: FairseqModel) -> None:
     lines = ("  two  spaces ", "")
     data = TextData("text", "translation", {"source": ("the crane", "it"), "target": lines})
