@@ -71,9 +71,10 @@ clean: ## remove .venv and everything that was built
 # These models are tiny: with more threads torch mostly waits, for minutes on a busy machine.
 demo test: export OMP_NUM_THREADS ?= 1
 
-demo: $(INSTALLED) ## score the heads of the built-in model with four methods
-	$(BIN)/headtool score --method gradient,ablation,gates,confidence --out demo --force
-	@echo 'The tables above are in demo/, with a manifest.json that says what made them.'
+demo: $(INSTALLED) ## compare four methods on the built-in model and two data sets
+	$(BIN)/headtool compare --method gradient,ablation,gates,confidence --limit 400 \
+	  --data builtin:nli/matched --data builtin:nli/mismatched --out demo --force
+	@echo 'Open demo/report.html for the report. manifest.json beside it says what made it.'
 
 test: $(INSTALLED) ## run the tests
 	$(BIN)/pytest $(ARGS)

@@ -73,12 +73,13 @@ curves
     ``low`` and ``high`` bound the *delta*, by a paired bootstrap over examples (for the mean of
     draws: over examples and draws), budget by budget; NaN for single draws.
 curve_tests
-    ``kind method_x method_y area low high p p_adjusted draws_beaten draws``: pairs of methods, and
-    each method against ``random`` and its ``random-matched:METHOD``. ``area`` is the mean distance
-    between the two curves over the shares removed, positive where method_x keeps more of the
-    metric; p is two-sided, from the same bootstrap as the interval; ``p_adjusted`` is Holm's over
-    the rows of a kind. ``draws_beaten`` counts the random draws with a smaller area than method_x
-    (NaN for pairs of methods).
+    ``kind method_x method_y area low high p p_adjusted draws_beaten draws p_draws``: pairs of
+    methods, and each method against ``random`` and its ``random-matched:METHOD``. ``area`` is the
+    mean distance between the two curves over the shares removed, positive where method_x keeps more
+    of the metric; p is two-sided, from the same bootstrap as the interval; ``p_adjusted`` is Holm's
+    over the rows of a kind. ``draws_beaten`` counts the random draws with a smaller area than
+    method_x, and ``p_draws`` is ``(1 + draws - draws_beaten) / (1 + draws)``: could a random draw do
+    as well (NaN for pairs of methods)? A method beats a baseline if both p-values are small.
 optimism
     ``method budget share selection evaluation optimism low high``: two deltas on the evaluation
     examples, that of the heads which the method selects on these examples themselves, and that of

@@ -10,6 +10,11 @@ Curves are compared by the area between them, their mean distance over the share
 ``(1 + #{|A* - A| >= |A|}) / (R + 1)``, two-sided (Davison & Hinkley 1997, ch. 4), corrected by Holm
 over the family of comparisons.
 
+Against random masks there are two questions. Would the method beat their mean on other examples
+too? That is ``p``. Could one have been as lucky by drawing masks at random? That is ``p_draws``,
+the share of draws that do at least as well, the method's own masks counted in: with 20 draws it
+cannot be below 1/21. A lucky draw passes the first test, given enough examples, and not the second.
+
 References
 ----------
 Koehn (2004), Statistical significance tests for machine translation evaluation.
@@ -74,6 +79,7 @@ CURVE_TEST_COLUMNS = (
     "p_adjusted",
     "draws_beaten",
     "draws",
+    "p_draws",
 )
 OPTIMISM_COLUMNS = (
     "method",
@@ -407,10 +413,12 @@ def _test(bootstrap: CurveBootstrap, first: int, second: int, *, alpha: float) -
         "p": p,
         "draws_beaten": np.nan,
         "draws": np.nan,
+        "p_draws": np.nan,
     }
     if y.is_random:
         areas = bootstrap.observed[y.masks] @ weights
         own = float(bootstrap.deltas(x) @ weights)
-        row["draws_beaten"] = float(np.count_nonzero(areas < own - 1e-12))
-        row["draws"] = float(len(areas))
+        beaten = np.count_nonzero(areas < own - 1e-12)
+        row["draws_beaten"], row["draws"] = float(beaten), float(len(areas))
+        row["p_draws"] = (1 + len(areas) - beaten) / (1 + len(areas))
     return row

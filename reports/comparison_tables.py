@@ -174,7 +174,9 @@ def _curves(comparison: Comparison) -> Iterator[RenderableType]:
 
 def _test_table(tests: pd.DataFrame) -> pd.DataFrame:
     beaten = [
-        f"{row['draws_beaten']:.0f} of {row['draws']:.0f}" if row["draws"] > 0 else ""
+        f"{row['draws_beaten']:.0f} of {row['draws']:.0f} (p {short(row['p_draws'])})"
+        if row["draws"] > 0
+        else ""
         for row in tests.to_dict("records")
     ]
     chosen = tests[["method_x", "method_y", "area", "low", "high", "p_adjusted"]]

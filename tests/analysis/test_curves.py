@@ -117,6 +117,7 @@ def test_areas_are_trapezoids_over_the_shares(paired):
     areas = [paired.delta[mask] for mask in (1, 3, 4)]
     assert tests["draws_beaten"][1] == sum(paired.delta[0] > value for value in areas)
     assert (tests["draws"][1:] == 3).all()
+    np.testing.assert_allclose(tests["p_draws"][1:], (4 - tests["draws_beaten"][1:]) / 4)
 
 
 def test_p_and_interval_equal_the_literal_bootstrap(paired):
@@ -264,3 +265,20 @@ def test_the_mean_of_random_masks_is_as_uncertain_as_its_draws():
     bootstrap = CurveBootstrap(paired, (baseline,), resamples=4000)
     expected = effects.std() / math.sqrt(20)
     assert bootstrap.drawn[0][:, 1].std() == pytest.approx(expected, rel=0.05)
+
+
+def test_one_random_draw_among_others_is_rarely_as_good_as_most(monkeypatch):
+    """``p_draws`` keeps its level where the method is nothing but one more draw."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels calls it once a correction
+    rng, small = np.random.default_rng(10), 0
+    for _ in range(400):
+        effects = rng.normal(size=20)
+        masked = np.repeat(effects[:, None], 4, axis=1)
+        paired = Paired.from_values(np.zeros(4), masked, higher_is_better=True)
+        lines = (
+            Line("all", "a", (0, 2), 4, np.array([-1, 0])),
+            Line("all", "random", (0, 2), 4, np.stack([np.full(19, -1), np.arange(1, 20)], 1)),
+        )
+        (p,) = curve_tests(CurveBootstrap(paired, lines, resamples=1))["p_draws"]
+        small += p <= 0.05
+    assert 0.02 <= small / 400 <= 0.09
