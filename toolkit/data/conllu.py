@@ -214,7 +214,7 @@ class _Reader:
                 f"{len(columns)} columns instead of {_COLUMNS} in {quoted(line)}",
                 "separate ID FORM LEMMA UPOS XPOS FEATS HEAD DEPREL DEPS MISC by tabs",
             )
-        if not all(column.strip() for column in columns):
+        if not all(columns):
             raise self.fault(number, "an empty column", "write _ for what is not given")
         name, done = columns[0], len(self.rows)
         space = "SpaceAfter=No" not in columns[_MISC].split("|")
