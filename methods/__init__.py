@@ -22,6 +22,7 @@ BUILTIN = {
     "gradient": "headtool.methods.gradient:Gradient",
     "magnitude": "headtool.methods.magnitude:Magnitude",
     "random": "headtool.methods.random:Random",
+    "shapley": "headtool.methods.shapley:Shapley",
 }
 """Name to ``module:class``; nothing is imported before it is asked for."""
 

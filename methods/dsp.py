@@ -89,7 +89,7 @@ class Dsp(GateTraining):
         "the identity",
         choices=("gumbel", "straight-through"),
     )
-    temperature: float | None = option(None, "temperature at the start, for gumbel; none: 10")
+    temperature: float | None = option(None, "temperature at the start, for gumbel; none: 1000")
 
     def check(self) -> None:
         """Refuse numbers that make no sense."""
@@ -119,7 +119,7 @@ class Dsp(GateTraining):
             return straight_through_top_k(numbers, heads=self._k(job))
         uniform = torch.rand(len(numbers), generator=generator, dtype=torch.float64)
         noise = -(-uniform.clamp(min=_TINY).log()).log()
-        start = 10.0 if self.temperature is None else self.temperature
+        start = 1000.0 if self.temperature is None else self.temperature
         temperature = start * (_COLDEST / start) ** (step / max(1, self.steps - 1))
         return gumbel_top_k(numbers, noise, heads=self._k(job), temperature=temperature)
 

@@ -35,6 +35,7 @@ def evaluate(
     *,
     replacement: Replacement | None = None,
     rescale: bool = False,
+    chained: bool = False,
     store: UnitStore | None = None,
     execute: Executor = in_turn,
     progress: Progress = silent,
@@ -57,6 +58,9 @@ def evaluate(
         What a closed head puts out; zero by default.
     rescale
         Whether the open heads of a site are multiplied by heads / open heads.
+    chained
+        Whether each mask starts from the mask before it instead of from the whole model: where they
+        first differ. It pays where many heads are closed and few change from mask to mask.
     store
         Keeps finished units; those that it has already are not computed again.
     execute
@@ -93,7 +97,15 @@ def evaluate(
         else:
             put(unit, kept)
     if missing:
-        runner = _Runner(model, examples, masks, replacement or Zero(), progress, rescale=rescale)
+        runner = _Runner(
+            model,
+            examples,
+            masks,
+            replacement or Zero(),
+            progress,
+            rescale=rescale,
+            chained=chained,
+        )
         done = execute(missing, runner.run)
         for unit, result in progress(done, total=len(missing), label="evaluate"):
             if store:
@@ -136,12 +148,14 @@ class _Runner:
         progress: Progress,
         *,
         rescale: bool,
+        chained: bool,
     ) -> None:
         self.model = model
         self.examples = examples
         self.gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
         self.fill = replacement.fit(model, examples, progress)
         # A donor's output has a row for every position, which one position alone cannot use.
+        self.chained = chained
         self.first_position = not isinstance(replacement, Resample)
         self.replay = self._working_replay() if masks and Replay.suits(model) else None
         self.base: _Base | None = None  # of the batch that was run last; units come batch by batch
@@ -169,7 +183,8 @@ class _Runner:
                 with self.model.intercept(Gating(self.gates[mask], base.filling), base.batch):
                     yield row, self._forward(base.batch).columns
             return
-        for mask, columns in self._masked(unit.masks, base, base.recording):
+        run = self._in_sequence if self.chained else self._masked
+        for mask, columns in run(unit.masks, base, base.recording):
             yield 1 + mask - unit.masks.start, columns
 
     def _run_whole(self, index: NDArray[np.int64]) -> _Base:
@@ -213,6 +228,25 @@ class _Runner:
                     # Rounding differs between batch sizes: the change is taken within one batch.
                     loss = whole["loss"] + (columns["loss"] - reference["loss"])
                     yield row, {**columns, "loss": loss}
+
+    def _in_sequence(
+        self, masks: range, base: _Base, recording: Recording
+    ) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
+        """Run one mask after the other, each from where it differs from the one before."""
+        assert self.replay is not None
+        alone = len(recording.events[-1].sites) == 1  # nothing else there that runs twice
+        narrow = self.replay.reads_first and self.first_position and alone
+        gates: Mapping[AttentionSite, Tensor] = {}
+        columns = base.columns
+        for row in masks:
+            before, gates = gates, self.gates[row]
+            changed = [site for site in self.model.sites if _differ(site, before, gates)]
+            if changed:
+                advance = self.replay.advance(recording, changed, first_position_only=narrow)
+                gating = Gating(gates, base.filling)
+                with advance as recording, self.model.intercept(gating, base.batch):
+                    columns = self._forward(base.batch).columns
+            yield row, columns
 
     def _together(
         self,
@@ -301,6 +335,18 @@ class _Runner:
 
     def _forward(self, batch: Batch) -> Forward:
         return finite_forward(self.model, batch, self.examples)
+
+
+def _differ(
+    site: AttentionSite,
+    before: Mapping[AttentionSite, Tensor],
+    after: Mapping[AttentionSite, Tensor],
+) -> bool:
+    """Whether a site's gates changed; a site without gates is open."""
+    old, new = before.get(site), after.get(site)
+    if old is None or new is None:
+        return old is not new
+    return not torch.equal(old, new)
 
 
 def mask_gates(

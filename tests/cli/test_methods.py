@@ -36,6 +36,7 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
     found = listed(headtool)
     assert list(found) == [
         *("ablation", "confidence", "dsp", "fisher", "gates", "gradient", "magnitude", "random"),
+        *("shapley",),
     ]
     options = {
         f"{name}.{option['name']}": option["default"]
@@ -80,6 +81,10 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         "gradient.granularity": "token",
         "gradient.normalize": "layer",
         "gradient.batch_size": 32,
+        "shapley.signal": "metric",
+        "shapley.permutations": 20,
+        "shapley.stderr": None,
+        "shapley.tolerance": 0.02,
     }
     for method in found.values():
         assert method["summary"]

@@ -47,12 +47,14 @@ VARIANTS = [
     ("magnitude", {}),
     ("gates", {"sweep": "0.01,0.5"}),
     ("random", {}),
+    ("shapley", {"permutations": "2", "signal": "loss"}),
+    ("shapley", {"permutations": "4", "tolerance": "0", "stderr": "0.5"}),
 ]
 
 TRAINED = ("dsp", "gates")
 """Methods that draw random batches and noise: the order of examples and heads matters to them."""
 
-RANDOMLY_ORDERED = ("random",)
+RANDOMLY_ORDERED = ("random", "shapley")
 """Methods that draw something for the first head, something for the second, and so on."""
 
 WITHOUT_FORWARD = ("random",)

@@ -105,6 +105,33 @@ def test_equals_a_plain_loop(name: str, batch_tokens: int) -> None:
     np.testing.assert_array_equal(untouched, outcomes.whole["loss"])
 
 
+@pytest.mark.parametrize("name", FAMILIES)
+def test_a_chain_of_masks_equals_a_plain_loop(name: str) -> None:
+    model = FamilyModel(name, dtype=torch.float64)
+    examples = model.encode(DATA, batch_tokens=40)
+    heads = model.sites.heads
+    order = np.random.default_rng(0).permutation(len(heads))
+    closed = [[heads[i] for i in order[:n]] for n in range(len(heads) + 1)]
+    closed += [closed[3], closed[3], [heads[-1]], [heads[0]], []]
+    masks = [HeadMask.without(model.sites, chosen) for chosen in closed]
+    outcomes = evaluate(model, examples, masks, chained=True)
+    expected = plain(model, examples, masks)
+    np.testing.assert_allclose(outcomes.masked["loss"], expected, rtol=0, atol=1e-10)
+    assert np.ptp(expected, axis=0).min() > 1e-4, "the masks must matter for this to show anything"
+    np.testing.assert_array_equal(outcomes.masked["loss"][0], outcomes.whole["loss"])
+
+
+def test_a_chain_restarts_where_masks_differ() -> None:
+    model = FamilyModel("BERT")
+    counters = [Counter([layer.intermediate]) for layer in model.module.bert.encoder.layer]
+    first, second = model.sites[0].heads, model.sites[1].heads
+    closed = [first[:1], (*first[:1], *second[:1]), (*first[:1], *second[:2]), first[:2]]
+    masks = [HeadMask.without(model.sites, chosen) for chosen in closed]
+    evaluate(model, model.encode(DATA, batch_tokens=40), masks, chained=True)
+    assert counters[0].rows == 3 + 2  # two recordings and a try; the first mask and the last
+    assert counters[1].rows == 6 + len(masks)
+
+
 @pytest.mark.parametrize("name", ["BERT", "Llama", "T5"])
 def test_single_precision_agrees_to_rounding(name: str) -> None:
     model = FamilyModel(name)

@@ -13,6 +13,7 @@ out again, and every shortcut is tried against the full computation before it is
 from __future__ import annotations
 
 import contextlib
+import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -203,6 +204,35 @@ class Replay:
             yield
 
     @contextlib.contextmanager
+    def advance(
+        self,
+        recording: Recording,
+        gated: Sequence[AttentionSite],
+        *,
+        first_position_only: bool = False,
+    ) -> Iterator[Recording]:
+        """Resume as `resume` does, and record what runs, for the next pass to start from.
+
+        Parameters
+        ----------
+        recording
+            Of the same batch, under other gates.
+        gated
+            Sites where the gates of the coming pass are not those of the recorded one.
+        first_position_only
+            See `resume`.
+
+        Enter it before gates are attached, so that the heads' own outputs are recorded.
+        """
+        start, _ = recording.start(gated)
+        resumed = self.resume(recording, gated, first_position_only=first_position_only)
+        with resumed, self.record(recording.rows) as new:
+            yield new
+        new.events[:start] = recording.events[:start]
+        new.projected = recording.projected | new.projected
+        new.owners = recording.owners | new.owners
+
+    @contextlib.contextmanager
     def _answered(
         self,
         site: AttentionSite,
@@ -294,7 +324,7 @@ class _Keep:
     """Forward hook that keeps what a module returns under the site of the call."""
 
     def __init__(self, sites: Sequence[AttentionSite], into: dict[AttentionSite, Any]) -> None:
-        self.sites = iter(sites)
+        self.sites = itertools.cycle(sites)  # a pass for one position runs the last block twice
         self.into = into
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
