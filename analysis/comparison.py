@@ -78,8 +78,8 @@ curve_tests
     mean distance between the two curves over the shares removed, positive where method_x keeps more
     of the metric; p is two-sided, from the same bootstrap as the interval; ``p_adjusted`` is Holm's
     over the rows of a kind. ``draws_beaten`` counts the random draws with a smaller area than
-    method_x, and ``p_draws`` is ``(1 + draws - draws_beaten) / (1 + draws)``: could a random draw do
-    as well (NaN for pairs of methods)? A method beats a baseline if both p-values are small.
+    method_x, and ``p_draws`` is ``(1 + draws - draws_beaten) / (1 + draws)``: could a random draw
+    do as well (NaN for pairs of methods)? A method beats a baseline if both p-values are small.
 optimism
     ``method budget share selection evaluation optimism low high``: two deltas on the evaluation
     examples, that of the heads which the method selects on these examples themselves, and that of

@@ -173,4 +173,5 @@ def run_comparison(
 
 
 def _comparison(tables: Mapping[str, pd.DataFrame], settings: Mapping[str, Any]) -> Comparison:
-    return Comparison(**{name: tables[name] for name in TABLES}, settings=settings)
+    frames: dict[str, Any] = {name: tables[name] for name in TABLES}
+    return Comparison(**frames, settings=settings)

@@ -3,31 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
-import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from headtool.ablation import ablation_frame, single_masks
-from headtool.analysis.assembly import Findings, MaskNumbers, assemble, check_scores, lines_of
+from headtool.analysis.assembly import Findings, MaskNumbers, assemble, lines_of
 from headtool.analysis.comparison import TABLES
-from headtool.cli.removal import Family, families, iterative_closed, one_shot_closed
+from headtool.cli.removal import families
 from headtool.cli.request import Request
 from headtool.cli.searching import resolved_search
+from headtool.cli.selecting import Selection
 from headtool.cli.splitting import Split, split_data
 from headtool.curves import CurveMasks
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
-from headtool.heads import HeadMask, Kind
-from headtool.measurement import Measured, described
+from headtool.heads import HeadMask
+from headtool.measurement import described
 from headtool.methods.ablation import Ablation
 from headtool.methods.base import Method
 from headtool.metrics import default_metric, get_metric
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
 from headtool.models.generation import Search
 from headtool.progress import Progress, silent
 from headtool.provenance import provenance
@@ -40,22 +36,6 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = ["Pipeline"]
-
-_LOG = logging.getLogger("headtool")
-
-# What a method may raise when it fails, whoever wrote it. It must not cost the others' results.
-_FAILURES = (
-    HeadtoolError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
-
-Closed = NDArray[np.bool_]
 
 
 class Pipeline:
@@ -123,10 +103,7 @@ class Pipeline:
             batch_tokens=request.batch_tokens,
             seed=request.seed,
         )
-        self.failures: list[dict[str, str]] = []
         self.weights: dict[str, Mapping[str, Tensor]] = {}
-        self._scored: dict[str, HeadScores] = {}
-        self._again: dict[str, HeadScores] = {}
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -136,7 +113,7 @@ class Pipeline:
             for field in dataclasses.fields(self.request)
             if field.name not in ("methods", "search")
         }
-        first = self._first_examples
+        first = self.split.first
         source = provenance(
             self.model, first, self.name, options, self.metric.name, self.request.seed
         )
@@ -152,7 +129,7 @@ class Pipeline:
         """Return the provenance of the run, by which other commands find the outcomes in it too."""
         made: dict[str, Any] = {self.name: dict(settings)}
         if self.name == "compare":
-            first = self._first_examples
+            first = self.split.first
             alone = {"all_but_one": False, "rescale": False, "replacement": "zero"}
             made["ablate"] = {
                 **provenance(
@@ -178,23 +155,24 @@ class Pipeline:
         import pandas as pd
 
         request = self.request
-        for method in request.methods:
-            self._attempt("score", method, lambda m=method: self._score(kept, m))
-        closed = {family.kind: self._closed(kept, family) for family in self.families}
-        self._check_some_left()
+        selection = Selection(
+            self.model, self.sites, self.split, request, self.metric.name, kept, self.progress
+        )
+        selection.score()
+        closed = {family.kind: selection.closed(family) for family in self.families}
         curves = tuple(
             CurveMasks.draw(
                 family.kind,
                 family.sites,
                 family.budgets,
-                {name: closed[family.kind][name] for name in self._scored},
+                {name: closed[family.kind][name] for name in selection.scored},
                 draws=request.draws,
                 keep_one=family.keep_one,
                 seed=request.seed,
             )
             for family in self.families
         )
-        found = self._evaluated(kept, curves)
+        found = self._evaluated(kept, selection, curves)
         assembled = assemble(
             found,
             alpha=request.alpha,
@@ -207,152 +185,37 @@ class Pipeline:
             **assembled.tables,
             "splits": self.split.frame,
             "sites": sites,
-            "failures": pd.DataFrame(self.failures, columns=["stage", "method", "error"]),
+            "failures": pd.DataFrame(selection.failures, columns=["stage", "method", "error"]),
         }
         assert set(tables) == set(TABLES)
         for number, outcomes in enumerate(found.singles.values(), start=1):
             tables["outcomes" if number == 1 else f"outcomes.{number}"] = outcomes.to_frame()
         tables["curve_outcomes"] = found.outcomes.to_frame()
-        for name, scores in self._scored.items():
+        for name, scores in selection.scored.items():
             tables |= {f"{name}.{table}": frame for table, frame in scores.tables.items()}
             if scores.weights:
                 self.weights[f"{name}.weights"] = scores.weights
-        return tables, self._settings(assembled.settings)
+        return tables, self._settings(selection.scored, assembled.settings)
 
-    def _attempt(self, stage: str, method: Method, work: Callable[[], Any]) -> Any:
-        """Do a method's part; if it fails, say so and go on without the method."""
-        try:
-            return work()
-        except _FAILURES as error:
-            what = str(error).strip() or type(error).__name__
-            if not isinstance(error, HeadtoolError):  # a bug keeps its traceback
-                what = f"{type(error).__name__}: {what}"
-                _LOG.warning("%s", traceback.format_exc().rstrip())
-            what = " ".join(what.split())
-            _LOG.warning("%s failed and is left out: %s", method.name, what)
-            self.failures.append({"stage": stage, "method": method.name, "error": what})
-            for scored in (self._scored, self._again):
-                scored.pop(method.name, None)
-            return None
-
-    def _score(self, kept: Stages, method: Method) -> None:
-        scores = self._scores_of(kept, method, f"scores.{method.name}")
-        check_scores(method.name, scores.frame, self.sites.n_heads)
-        self._scored[method.name] = scores
-
-    def _scores_of(
-        self,
-        kept: Stages,
-        method: Method,
-        stage: str,
-        *,
-        kinds: Sequence[Kind] | None = None,
-        examples: Examples | None = None,
-        closing: bool = False,
-    ) -> HeadScores:
-        """Scores of one stage; by default of all heads, on the examples that select."""
-
-        def measured(*arguments: Any, **settings: Any) -> Measured:
-            return kept.measure(f"{stage}.masks", *arguments, **settings, reuse=not closing)
-
-        return kept.scores(
-            stage,
-            lambda: method.score(
-                self.model,
-                examples or self.split.selection,
-                kinds=self.request.kinds if kinds is None else kinds,
-                metric=self.metric.name,
-                seed=self.request.seed,
-                progress=self.progress,
-                measure=measured,
-            ),
-        )
-
-    def _closed(self, kept: Stages, family: Family, *, again: bool = False) -> dict[str, Closed]:
-        """Which heads each method closes at each point of a family's curve.
-
-        With `again`, it is the evaluation examples that select.
-        """
-        closed: dict[str, Closed] = {}
-        first = self._again if again else self._scored
-        for method in self.request.methods:
-            if method.name not in first:
-                continue
-            if self.request.iterative:
-                rows = self._attempt(
-                    "score again",
-                    method,
-                    lambda m=method: self._iterative(kept, family, m, again=again),
-                )
-            else:
-                rows = one_shot_closed(family, first[method.name].frame)
-            if rows is not None:
-                closed[method.name] = rows
-        return closed
-
-    def _iterative(self, kept: Stages, family: Family, method: Method, *, again: bool) -> Closed:
-        first = self._again if again else self._scored
-        use = "again" if again else "scores"
-
-        def rescore(gone: int) -> HeadScores:
-            if gone == 0:
-                return first[method.name]
-            scores = self._scores_of(
-                kept,
-                method,
-                f"{use}.{method.name}.{family.kind}.{gone}",
-                kinds=family.sites.kinds,
-                examples=self._first_examples if again else None,
-                closing=True,
-            )
-            check_scores(method.name, scores.frame, family.sites.n_heads)
-            return scores
-
-        return iterative_closed(family, self.model, rescore)
-
-    def _select_again(self, kept: Stages) -> dict[str, Closed]:
-        """What the methods would close if they selected on the evaluation examples."""
-        for method in self.request.methods:
-            if method.name in self._scored:
-                scores = self._attempt(
-                    "score the evaluation examples",
-                    method,
-                    lambda m=method: self._scores_of(
-                        kept, m, f"again.{m.name}", examples=self._first_examples
-                    ),
-                )
-                if scores is not None:
-                    check_scores(method.name, scores.frame, self.sites.n_heads)
-                    self._again[method.name] = scores
-        return self._closed(kept, self.families[0], again=True)
-
-    @property
-    def _first_examples(self) -> Examples:
-        """The evaluation examples of the first data set."""
-        return next(iter(self.split.evaluation.values()))
-
-    def _check_some_left(self) -> None:
-        if not self._scored:
-            reasons = "; ".join(f"{row['method']}: {row['error']}" for row in self.failures)
-            raise HeadtoolError(f"no method is left to compare. {reasons}")
-
-    def _evaluated(self, kept: Stages, curves: Sequence[CurveMasks]) -> Findings:
+    def _evaluated(
+        self, kept: Stages, selection: Selection, curves: Sequence[CurveMasks]
+    ) -> Findings:
         """Run all masks, each once."""
         all_sites = self.model.sites
         alone = single_masks(all_sites, self.sites.heads) if self.name == "compare" else []
         first, *others = self.split.evaluation
         numbers = MaskNumbers()
         places = [numbers.add(item.mask) for item in alone]
-        again: dict[str, Closed] = {}
+        again = {}
         if alone:
             self._outcomes(kept, "singles", first, numbers.masks)  # ablation scores by these too
-            again = self._select_again(kept)
-        self._check_some_left()
+            selection.score(again=True)
+            again = selection.closed(self.families[0], again=True)
         lines = [
             line
             for masks in curves
             for line in lines_of(
-                masks.only(self._scored),
+                masks.only(selection.scored),
                 again if masks.kind == curves[0].kind else {},
                 all_sites,
                 numbers.add,
@@ -369,7 +232,7 @@ class Pipeline:
         return Findings(
             sites=self.sites,
             metrics=self.metrics,
-            scores={name: scores.frame for name, scores in self._scored.items()},
+            scores={name: scores.frame for name, scores in selection.scored.items()},
             selection=self.split.selection_spec,
             evaluation=first,
             singles=singles,
@@ -377,10 +240,10 @@ class Pipeline:
                 spec: ablation_frame(alone, result, self.metrics)
                 for spec, result in singles.items()
             },
-            curves=tuple(masks.only(self._scored) for masks in curves),
+            curves=tuple(masks.only(selection.scored) for masks in curves),
             outcomes=outcomes,
             lines=tuple(lines),
-            again={name: scores.frame for name, scores in self._again.items()},
+            again={name: scores.frame for name, scores in selection.again.items()},
         )
 
     def _outcomes(self, kept: Stages, stage: str, spec: str, masks: Sequence[HeadMask]) -> Outcomes:
@@ -395,14 +258,16 @@ class Pipeline:
             progress=self.progress,
         ).outcomes
 
-    def _settings(self, found: Mapping[str, Any]) -> dict[str, Any]:
+    def _settings(
+        self, scored: Mapping[str, HeadScores], found: Mapping[str, Any]
+    ) -> dict[str, Any]:
         """The settings of a `Comparison`."""
         request, description = self.request, self.description
         return {
             "command": self.name,
             "metric": self.metric.name,
             "higher_is_better": self.metric.higher_is_better,
-            "methods": list(self._scored),
+            "methods": list(scored),
             "data": list(self.split.evaluation),
             "select_data": self.split.select_data,
             "budgets": list(self.families[0].budgets),
@@ -427,7 +292,7 @@ class Pipeline:
             "model": description["model"],
             "sources": self.split.sources,
             "selection_source": self.split.selection_source,
-            "provenance": {name: dict(scores.provenance) for name, scores in self._scored.items()},
+            "provenance": {name: dict(scores.provenance) for name, scores in scored.items()},
             "versions": description["versions"],
             **found,
         }

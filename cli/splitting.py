@@ -46,6 +46,11 @@ class Split:
     frame: pd.DataFrame
 
     @property
+    def first(self) -> Examples:
+        """The evaluation examples of the first data set."""
+        return next(iter(self.evaluation.values()))
+
+    @property
     def sources(self) -> dict[str, dict[str, Any]]:
         """Provenance of the evaluation examples by data set."""
         return {spec: _source(examples) for spec, examples in self.evaluation.items()}
