@@ -19,6 +19,7 @@ from headtool.cli import (
     curve,
     heads,
     methods,
+    prune,
     report,
     roles,
     score,
@@ -87,6 +88,7 @@ app.command("ablate", epilog=ablate.EXAMPLES)(ablate.ablate)
 app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("curve", epilog=curve.EXAMPLES)(curve.curve)
 app.command("correlate", epilog=correlate.EXAMPLES)(correlate.correlate)
+app.command("prune", epilog=prune.EXAMPLES)(prune.prune)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("roles", epilog=roles.EXAMPLES)(roles.roles)
 app.command("test", epilog=significance.EXAMPLES)(significance.significance)

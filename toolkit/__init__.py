@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from headtool.metrics import get_metric
     from headtool.models import load_model
     from headtool.observation import observe
+    from headtool.pruning.loading import load_pruned
     from headtool.results import HeadScores, Outcomes
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "get_metric",
     "load_data",
     "load_model",
+    "load_pruned",
     "method_names",
     "observe",
 ]
@@ -68,6 +70,7 @@ _HOMES = {
     "get_metric": "headtool.metrics",
     "load_data": "headtool.data",
     "load_model": "headtool.models",
+    "load_pruned": "headtool.pruning.loading",
     "method_names": "headtool.methods",
     "observe": "headtool.observation",
 }

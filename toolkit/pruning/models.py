@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from headtool.errors import HeadtoolError
-from headtool.heads import HeadMask
+from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter
 from headtool.models.fairseq import FairseqModel
 from headtool.models.huggingface import HuggingFaceModel
 from headtool.pruning.costs import Costs, count_costs
-from headtool.pruning.removal import remove_heads
+from headtool.pruning.removal import open_gates, remove_heads, scale_projection
 from headtool.pruning.tracing import unit_name
 
 __all__ = ["History", "Pruned", "bake", "prune"]
@@ -119,7 +119,9 @@ class Pruned:
     length: int
 
 
-def prune(model: ModelAdapter, mask: HeadMask) -> Pruned:
+def prune(
+    model: ModelAdapter, mask: HeadMask, scales: Mapping[AttentionSite, Tensor] | None = None
+) -> Pruned:
     """Remove the heads that a mask closes; the given model stays as it is.
 
     Parameters
@@ -128,13 +130,16 @@ def prune(model: ModelAdapter, mask: HeadMask) -> Pruned:
         The model; pruned ones can be pruned further.
     mask
         The heads to keep. Sites that it does not speak of stay whole.
+    scales
+        By site, what the outputs of its heads are multiplied by [H]; one by default. See
+        `headtool.pruning.rescaling`.
 
     Raises
     ------
     HeadtoolError
         If no head would be left, or if heads cannot be removed from this model.
     """
-    removed = remove_heads(model.module, model.handles, model.probe, mask)
+    removed = remove_heads(model.module, model.handles, model.probe, mask, scales)
     history = History.of(model).after(mask, removed.plan.to_json())
     record_history(removed.module, history)
     smaller = _with_module(model, removed.module)
@@ -149,43 +154,34 @@ def prune(model: ModelAdapter, mask: HeadMask) -> Pruned:
     return Pruned(smaller, history, removed.difference, before, after, length)
 
 
-def bake(model: ModelAdapter, mask: HeadMask) -> ModelAdapter:
+def bake(
+    model: ModelAdapter, mask: HeadMask, scales: Mapping[AttentionSite, Tensor] | None = None
+) -> ModelAdapter:
     """Zero the columns of the output projections that read closed heads, in a copy of the model.
 
     Nothing becomes smaller or faster, and any software loads it; the closed heads put out nothing.
+
+    Parameters
+    ----------
+    model, mask, scales
+        As for `prune`.
 
     Raises
     ------
     HeadtoolError
         If no head would be left, or if layers that share their weights would have to differ.
     """
-    if mask.sites == model.sites and not mask.open.any():
-        raise HeadtoolError(
-            f"that would remove all {mask.sites.n_heads} heads of the model; keep at least one"
-        )
+    gates = {**open_gates(model.handles, mask), **(scales or {})}
+    wanted: dict[str, Tensor] = {}
+    for site, factors in gates.items():
+        if not torch.equal(wanted.setdefault(site.projection, factors), factors):
+            raise HeadtoolError(
+                f"{site.projection} serves several layers, so the same heads must go from all of "
+                "them; close them in each"
+            )
     baked = copy.deepcopy(model.module)
-    gates = {}
-    by_projection: dict[str, set[tuple[int, ...]]] = {}
-    for handle in model.handles:
-        site = handle.site
-        if site not in mask.sites.items:
-            continue
-        is_open = torch.from_numpy(mask.at(site).copy())
-        by_projection.setdefault(site.projection, set()).add(tuple(is_open.tolist()))
-        projection: Any = baked.get_submodule(site.projection)
-        columns = is_open.repeat_interleave(site.head_dim).to(projection.weight)
-        with torch.no_grad():
-            if isinstance(projection, nn.Linear):
-                projection.weight.mul_(columns)
-            else:
-                projection.weight.mul_(columns[:, None])
-        gates[site] = is_open.float()
-    shared = [name for name, found in by_projection.items() if len(found) > 1]
-    if shared:
-        raise HeadtoolError(
-            f"{shared[0]} serves several layers, so the same heads must go from all of them; close "
-            "them in each"
-        )
+    for site in {site.projection: site for site in gates}.values():
+        scale_projection(baked, site, gates[site])
     return _with_module(model, baked)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +14,18 @@ from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.gating import Gating, SiteHandle, intercept
 from headtool.models.probing import Probe
+from headtool.pruning.modules import BiasOnly
 from headtool.pruning.plan import Plan, carry_out
 from headtool.pruning.planning import make_plan
 from headtool.pruning.tracing import trace
 
-__all__ = ["Removed", "relative_difference", "remove_heads"]
+__all__ = [
+    "Removed",
+    "open_gates",
+    "relative_difference",
+    "remove_heads",
+    "scale_projection",
+]
 
 _TOLERANCE = {
     torch.float64: 1e-10,
@@ -63,6 +71,7 @@ def remove_heads(
     handles: Sequence[SiteHandle],
     probe: Callable[[nn.Module], Probe],
     mask: HeadMask,
+    scales: Mapping[AttentionSite, Tensor] | None = None,
 ) -> Removed:
     """Remove the heads that a mask closes, from a copy of the model.
 
@@ -77,6 +86,8 @@ def remove_heads(
         those of the masked one.
     mask
         Which heads to keep. Sites that it does not speak of stay whole.
+    scales
+        By site, what the outputs of its heads are multiplied by [H]; one by default.
 
     Raises
     ------
@@ -84,14 +95,17 @@ def remove_heads(
         If no head would be left, if layers that share their weights would have to differ, or if the
         smaller model does not compute what the masked one does.
     """
-    closed = _closed_gates(handles, mask)
+    closed = open_gates(handles, mask)
     whole = probe(module)
-    with torch.inference_mode(), intercept(handles, Gating(closed), batch=whole.batch):
+    gates = {**closed, **(scales or {})}
+    with torch.inference_mode(), intercept(handles, Gating(gates), batch=whole.batch):
         masked = whole.predict()
     plan = make_plan(trace(module, handles, whole), closed, whole.batch)
     smaller = copy.deepcopy(module)
     try:
         carry_out(plan, smaller)
+        for site, factors in (scales or {}).items():
+            scale_projection(smaller, site, factors[closed[site].bool()])
         with torch.inference_mode():
             output = probe(smaller).predict()
     except _FAILURES as error:
@@ -111,7 +125,19 @@ def relative_difference(actual: Tensor, wanted: Tensor) -> float:
     return float(difference / wanted.double().abs().max().clamp_min(1e-30))
 
 
-def _closed_gates(handles: Sequence[SiteHandle], mask: HeadMask) -> dict[AttentionSite, Tensor]:
+def scale_projection(module: nn.Module, site: AttentionSite, factors: Tensor) -> None:
+    """Multiply the columns of a site's output projection by its heads' factors."""
+    projection: Any = module.get_submodule(site.projection)
+    if isinstance(projection, BiasOnly):
+        return
+    columns = factors.repeat_interleave(site.head_dim).to(projection.weight)
+    with torch.no_grad():
+        # GPT-2's is transposed.
+        linear = isinstance(projection, nn.Linear)
+        projection.weight.mul_(columns if linear else columns[:, None])
+
+
+def open_gates(handles: Sequence[SiteHandle], mask: HeadMask) -> dict[AttentionSite, Tensor]:
     """Gates of the mask's sites [H]; a mask that closes everything is refused."""
     gates = {
         handle.site: torch.from_numpy(mask.at(handle.site).copy()).to(
