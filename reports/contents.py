@@ -248,16 +248,15 @@ def _settings(provenance: Mapping[str, Any]) -> dict[str, Any]:
 
 def _higher_is_better(source: Mapping[str, Any]) -> bool:
     """Direction of the metric; that of a metric unknown here is taken to be up."""
-    from headtool.metrics import get_metric
+    from headtool.metrics import TASKS, get_metric
 
     model = source.get("model")
     described = model if isinstance(model, dict) else {}
+    task, labels = described.get("task"), described.get("labels")
+    if task not in TASKS or not isinstance(labels, int | None):
+        return True
     try:
-        metric = get_metric(
-            str(source.get("metric", "")),
-            task=str(described.get("task", "")),
-            n_labels=described.get("labels"),
-        )
+        metric = get_metric(str(source.get("metric", "")), task=task, n_labels=labels)
     except HeadtoolError:
         return True
     return bool(metric.higher_is_better)

@@ -258,7 +258,7 @@ def interval_chart(
         Ends of the axis; None: what the rows need.
     """
     names = [clip(row.label, 26) for row in rows]
-    left = 16 + 7 * max(map(len, names), default=0)
+    left = 18 + 7.6 * max(map(len, names), default=0)
     right = 12 + 7 * max((len(row.note) for row in rows), default=0)
     pitch, top, bottom = 26, 8, 42
     height = top + pitch * len(rows) + bottom

@@ -1,4 +1,4 @@
-"""A saved comparison made of numbers from a generator: quick, of any size, and hostile on demand."""
+"""A saved comparison of made-up numbers: quick, of any size, and with any names."""
 
 from __future__ import annotations
 
@@ -295,8 +295,18 @@ def _curves(rng, methods, budgets, count, draws) -> pd.DataFrame:
             delta = -0.4 / (1 + math.exp(-12 * (share - cliff))) + 0.4 / (1 + math.exp(12 * cliff))
             spread = band * (share > 0)
             rows.append(
-                ("all", name, draw, budget, share, "accuracy", 0.912 + delta, delta)
-                + (delta - spread, delta + spread)
+                (
+                    "all",
+                    name,
+                    draw,
+                    budget,
+                    share,
+                    "accuracy",
+                    0.912 + delta,
+                    delta,
+                    delta - spread,
+                    delta + spread,
+                )
             )
 
     for number, method in enumerate(methods):
@@ -325,8 +335,18 @@ def _curve_tests(methods, draws, winners) -> pd.DataFrame:
         for other in ("random", f"random-matched:{method}"):
             beaten = draws if number < winners else draws // 2
             rows.append(
-                ("all", method, other, area, area - 0.02, area + 0.02, p, min(1, 8 * p))
-                + (beaten, draws)
+                (
+                    "all",
+                    method,
+                    other,
+                    area,
+                    area - 0.02,
+                    area + 0.02,
+                    p,
+                    min(1, 8 * p),
+                    beaten,
+                    draws,
+                )
             )
     columns = ["kind", "method_x", "method_y", "area", "low", "high", "p", "p_adjusted"]
     return pd.DataFrame(rows, columns=[*columns, "draws_beaten", "draws"])
