@@ -116,6 +116,18 @@ def test_bleu_of_a_transformers_model_is_that_of_generate_and_sacrebleu(
     assert deltas(found["ablation"]) == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.parametrize("penalty", [0.0, 2.0])
+def test_the_length_penalty_is_the_one_asked_for(
+    document, brief: Path, pair: Path, penalty: float
+) -> None:
+    found = document(
+        *("ablate", "--model", brief, "--data", f"{pair}.src,{pair}.ref", "--device", "cpu"),
+        *("--heads", "cross.0.1", "--metric", "bleu", "--beam", 3, "--lenpen", penalty),
+    )
+    search = found["provenance"]["search"]
+    assert (search["beam"], search["length_penalty"]) == (3, penalty)
+
+
 def test_the_document_and_the_run(document, tmp_path: Path) -> None:
     out = tmp_path / "run"
     found = document(

@@ -64,10 +64,12 @@ class HuggingFaceGenerator(Generator):
         own = settings.max_new_tokens
         if own is None:
             own = _DEFAULT_LENGTH if settings.max_length is None else settings.max_length - 1
-        penalty = settings.length_penalty
+        penalty = search.length_penalty
+        if penalty is None:
+            penalty = 1.0 if settings.length_penalty is None else float(settings.length_penalty)
         self.search = Search(
             search.beam or settings.num_beams or 1,
-            search.length_penalty or (1.0 if penalty is None else float(penalty)),
+            penalty,
             search.max_length or max(2, int(own)),
         )
         asked = type(settings)(**{**settings.to_dict(), **self.options})
