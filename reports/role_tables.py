@@ -64,9 +64,8 @@ def _summary(tested: pd.DataFrame) -> pd.DataFrame:
     rows = []
     place = ["kind", "layer", "head"]
     for (role, kind), part in tested.groupby(["role", "kind"], sort=False):
-        gain = part["share"] - (part["baseline"] if role == "syntactic" else 0)
-        best = part.loc[[gain.idxmax()]].to_dict("records")[0]
         labelled = part[part["label"] == "yes"]
+        best = _clearest(part if labelled.empty else labelled, str(role))
         rows.append(
             {
                 "role": role,
@@ -85,6 +84,16 @@ def _summary(tested: pd.DataFrame) -> pd.DataFrame:
             }
         )
     return pd.DataFrame(rows)
+
+
+def _clearest(part: pd.DataFrame, role: str) -> Mapping[Hashable, Any]:
+    """The head of the largest share; of syntactic ones, that whose gain is the least by chance."""
+    better = part[part["share"] > part["baseline"]]
+    if role == "syntactic" and len(better):
+        found = better.loc[[better["p"].idxmin()]]
+    else:
+        found = part.loc[[part["share"].idxmax()]]
+    return found.to_dict("records")[0]
 
 
 def _heads(part: pd.DataFrame, role: str, kind: str) -> Iterator[RenderableType]:

@@ -12,6 +12,7 @@ from headtool.heads import AttentionSite, Sites
 __all__ = ["RoleCounts"]
 
 Array = NDArray[np.float64]
+Numbers = NDArray[np.int64]
 
 
 class RoleCounts:
@@ -55,17 +56,30 @@ class RoleCounts:
         self.hits_queries: Array = np.zeros(tall)
         self.excess_squared: Array = np.zeros(tall)
 
-    def add_queries(self, queries: Array, expected: Array) -> None:
-        """Take in the sentences of a batch: queries and expected hits, [B, D]."""
-        self.queries += queries.sum(axis=0)
-        self.sentences += (queries > 0).sum(axis=0)
-        self.queries_squared += (queries**2).sum(axis=0)
-        self.expected += expected.sum(axis=0)
+    def add_queries(self, detail: Numbers, queries: Array, expected: Array) -> None:
+        """Take in queries and the baseline's hits of P pairs of a sentence and a variant.
 
-    def add_hits(self, site: AttentionSite, hits: Array, queries: Array, expected: Array) -> None:
-        """Take in a site's hits on the sentences of a batch, [B, H, D]; the others are [B, D]."""
-        rows = self.sites.columns(site)
-        self.hits[rows] += hits.sum(axis=0)
-        self.hits_squared[rows] += (hits**2).sum(axis=0)
-        self.hits_queries[rows] += np.einsum("bhd,bd->hd", hits, queries)
-        self.excess_squared[rows] += ((hits - expected[:, None]) ** 2).sum(axis=0)
+        Parameters
+        ----------
+        detail
+            The variant's place in `details`, shape [P].
+        queries, expected
+            Queries of the sentence, at least one, and expected hits; shape [P].
+        """
+        np.add.at(self.queries, detail, queries)
+        np.add.at(self.sentences, detail, 1.0)
+        np.add.at(self.queries_squared, detail, queries**2)
+        np.add.at(self.expected, detail, expected)
+
+    def add_hits(
+        self, site: AttentionSite, detail: Numbers, hits: Array, queries: Array, expected: Array
+    ) -> None:
+        """Take in a site's hits [P, H] on the same pairs."""
+        columns = self.sites.columns(site)
+        for sums, values in (
+            (self.hits, hits),
+            (self.hits_squared, hits**2),
+            (self.hits_queries, hits * queries[:, None]),
+            (self.excess_squared, (hits - expected[:, None]) ** 2),
+        ):
+            np.add.at(sums.T[:, columns], detail, values)

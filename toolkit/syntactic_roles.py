@@ -21,11 +21,10 @@ Voita, Talbot, Moiseev, Sennrich & Titov 2019, "Analyzing Multi-Head Self-Attent
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.heads import AttentionSite, Kind, Sites
@@ -54,7 +53,7 @@ def _instances(parse: Parse, *, causal: bool) -> Instances:
     return found
 
 
-def baseline_offsets(instances: Sequence[Instances]) -> dict[str, int]:
+def baseline_offsets(instances: Iterable[Instances]) -> dict[str, int]:
     """Return the most frequent offset (target minus query, in words) of every detail, sorted."""
     seen: dict[str, Counter[int]] = {}
     for found in instances:
@@ -88,55 +87,40 @@ class SyntacticRoles:
     def __init__(self, parses: Sequence[Parse], sites: Sites, kind: Kind) -> None:
         self.sites = sites.restrict([kind])
         self.causal = kind == "dec-self"
-        self._units = [parse.units for parse in parses]
-        instances = [_instances(parse, causal=self.causal) for parse in parses]
-        offsets = baseline_offsets(instances)
-        details = list(offsets)
-        number = {detail: place for place, detail in enumerate(details)}
-        guesses = [f"{offset:+d}" for offset in offsets.values()]
+        self._parses = parses
+        self._offsets = baseline_offsets(_instances(parse, causal=self.causal) for parse in parses)
+        details = list(self._offsets)
+        self._number = {detail: place for place, detail in enumerate(details)}
+        guesses = [f"{offset:+d}" for offset in self._offsets.values()]
         self.counts = RoleCounts("syntactic", details, self.sites, guesses)
-        self._arcs: list[NDArray[np.int64]] = []  # query, target, detail
-        self._asked: list[NDArray[np.int64]] = []  # per query and detail: the detail
-        self._guessed: list[NDArray[np.int64]] = []  # of these, the baseline's hits
-        for found in instances:
-            arcs = [
-                (query, target, number[detail])
-                for (query, detail), targets in found.items()
-                for target in sorted(targets)
-            ]
-            self._arcs.append(np.array(arcs, dtype=np.int64).reshape(-1, 3))
-            self._asked.append(np.array([number[detail] for _, detail in found], dtype=np.int64))
-            right = [
-                number[detail]
-                for (query, detail), targets in found.items()
-                if query + offsets[detail] in targets
-            ]
-            self._guessed.append(np.array(right, dtype=np.int64))
         self._batch: Batch | None = None
 
     def _prepare(self, batch: Batch, length: int, device: torch.device) -> None:
-        index, wide = batch.index.tolist(), len(self.counts.details)
+        parses = [self._parses[i] for i in batch.index.tolist()]
         self._batch = batch
-        self._queries, self._expected = (
-            np.stack([np.bincount(of[i], minlength=wide) for i in index]).astype(np.float64)
-            for of in (self._asked, self._guessed)
-        )
-        self.counts.add_queries(self._queries, self._expected)
-        units = np.full((len(index), length), -1, dtype=np.int64)
-        for row, i in enumerate(index):
-            units[row, : len(self._units[i])] = self._units[i]
-        number = torch.from_numpy(units).to(device)
-        n_units = int(units.max(initial=0)) + 1
-        member = number[:, None, :] == torch.arange(n_units, device=device)[:, None]  # [B, U, T]
-        there = member.any(dim=-1)
-        self._member = member
-        order = torch.arange(n_units, device=device)
-        keys = there[:, None, :] & (order[None, :] != order[:, None])
+        pairs: dict[tuple[int, str], list[int]] = {}  # sentence, detail: place, queries, guessed
+        places: list[tuple[int, int, int, int]] = []  # sentence, query, target, pair
+        for row, parse in enumerate(parses):
+            for (query, name), targets in _instances(parse, causal=self.causal).items():
+                found = pairs.setdefault((row, name), [len(pairs), 0, 0])
+                found[1] += 1
+                found[2] += query + self._offsets[name] in targets
+                places += [(row, query, target, found[0]) for target in sorted(targets)]
+        self._detail = np.array([self._number[name] for _, name in pairs], dtype=np.int64)
+        sums = np.array(list(pairs.values()), dtype=np.float64).reshape(-1, 3)
+        self._queries, self._expected = sums[:, 1], sums[:, 2]
+        self.counts.add_queries(self._detail, self._queries, self._expected)
+        self._places = torch.tensor(places, dtype=torch.long, device=device).reshape(-1, 4)
+        units = torch.full((len(parses), length), -1)
+        for row, parse in enumerate(parses):
+            units[row, : len(parse.units)] = torch.from_numpy(parse.units)
+        units = units.to(device)
+        order = torch.arange(int(units.max()) + 1, device=device)
+        self._member = units[:, None, :] == order[:, None]  # [B, U, T]
+        keys = self._member.any(dim=-1)[:, None, :] & (order != order[:, None])
         if self.causal:
-            keys = keys & (order[None, :] < order[:, None])
+            keys = keys & (order < order[:, None])
         self._hidden = ~keys[:, None]
-        parts = [np.insert(self._arcs[i], 0, row, axis=1) for row, i in enumerate(index)]
-        self._places = torch.from_numpy(np.concatenate(parts)).to(device)
 
     def update(
         self, site: AttentionSite, attention: Tensor, contexts: Tensor, batch: Batch
@@ -151,10 +135,9 @@ class SyntacticRoles:
         size = member.sum(dim=-1, keepdim=True).clamp(min=1)
         between = (member / size) @ attention @ member.transpose(-1, -2)  # [B, H, U, U]
         best = between.masked_fill(self._hidden, -1.0).argmax(dim=-1)
-        row, query, target, detail = self._places.T
+        row, query, target, pair = self._places.T
         hit = best[row, :, query] == target[:, None]  # [arcs, H]
-        wide = len(self.counts.details)
-        hits = torch.zeros(len(batch) * wide, site.n_heads, device=attention.device)
-        hits.index_add_(0, row * wide + detail, hit.to(hits.dtype))
-        by_sentence = hits.reshape(len(batch), wide, -1).transpose(1, 2).cpu().double().numpy()
-        self.counts.add_hits(site, by_sentence, self._queries, self._expected)
+        hits = torch.zeros(len(self._detail), site.n_heads, device=attention.device)
+        hits.index_add_(0, pair, hit.to(hits.dtype))
+        found = hits.cpu().double().numpy()
+        self.counts.add_hits(site, self._detail, found, self._queries, self._expected)

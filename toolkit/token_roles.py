@@ -194,7 +194,7 @@ class TokenRoles:
             context = _Context(batch, self.vocabulary)
             self._asked = [_Asked(role, context) for role in self.roles]
             for counts, asked in zip(self.counts, self._asked, strict=True):
-                counts.add_queries(asked.queries, asked.expected)
+                counts.add_queries(asked.detail, asked.queries, asked.expected)
         attention = at_least_float32(attention)
         best: dict[str, Tensor] = {}
         for role, counts, asked in zip(self.roles, self.counts, self._asked, strict=True):
@@ -202,7 +202,7 @@ class TokenRoles:
                 hidden = ~asked.keys[:, None]
                 best[role.keys] = attention.masked_fill(hidden, -1.0).argmax(dim=-1)
             hits = asked.hits(best[role.keys])
-            counts.add_hits(site, hits, asked.queries, asked.expected)
+            counts.add_hits(site, asked.detail, hits, asked.queries, asked.expected)
 
 
 class _Asked:
@@ -223,17 +223,21 @@ class _Asked:
             queries.append(counted.sum(dim=1))
             share = ways.double() / choices.clamp(min=1)
             expected.append(share.masked_fill(~counted, 0.0).sum(dim=1))
-        self.queries = torch.stack(queries, dim=1).cpu().double().numpy()
-        self.expected = torch.stack(expected, dim=1).cpu().numpy()
+        asked = torch.stack(queries, dim=1).cpu().numpy()
+        self._pairs = asked.nonzero()  # of sentence and detail
+        self.detail: NDArray[np.int64] = self._pairs[1]
+        self.queries = asked[self._pairs].astype(np.float64)
+        self.expected: NDArray[np.float64] = torch.stack(expected, dim=1).cpu().numpy()[self._pairs]
 
     def hits(self, best: Tensor) -> NDArray[np.float64]:
-        """Hits per sentence, head and detail, [B, H, D]; `best` is [B, H, T]."""
+        """Hits per pair of sentence and detail, and head, [P, H]; `best` is [B, H, T]."""
         found = []
         for targets, counted in zip(self.targets, self.counted, strict=True):
             rows = targets[:, None].expand(-1, best.shape[1], -1, -1)
             hit = rows.gather(-1, best[..., None]).squeeze(-1) & counted[:, None]
             found.append(hit.sum(dim=-1))
-        return torch.stack(found, dim=-1).cpu().double().numpy()
+        by_sentence = torch.stack(found, dim=1).cpu().numpy()  # [B, D, H]
+        return np.asarray(by_sentence[self._pairs], dtype=np.float64)
 
 
 def token_roles(vocabulary: Vocabulary, sites: Sites, names: Collection[str]) -> TokenRoles:

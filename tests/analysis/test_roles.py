@@ -39,10 +39,10 @@ def tallied(
 ) -> RoleCounts:
     """Counts of hits [N, M, D] on queries [N, D] of N sentences."""
     counts = RoleCounts(role, details, sites(hits.shape[1]), ["any key"] * len(details))
-    counts.add_queries(queries.astype(float), expected.astype(float))
-    counts.add_hits(
-        counts.sites[0], hits.astype(float), queries.astype(float), expected.astype(float)
-    )
+    pairs = queries.nonzero()
+    n, e = queries[pairs].astype(float), expected[pairs].astype(float)
+    counts.add_queries(pairs[1], n, e)
+    counts.add_hits(counts.sites[0], pairs[1], hits.transpose(0, 2, 1)[pairs].astype(float), n, e)
     return counts
 
 
