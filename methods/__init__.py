@@ -20,6 +20,7 @@ BUILTIN = {
     "fisher": "headtool.methods.fisher:Fisher",
     "gates": "headtool.methods.gates:Gates",
     "gradient": "headtool.methods.gradient:Gradient",
+    "lrp": "headtool.methods.lrp:Lrp",
     "magnitude": "headtool.methods.magnitude:Magnitude",
     "random": "headtool.methods.random:Random",
     "shapley": "headtool.methods.shapley:Shapley",

@@ -35,7 +35,17 @@ def listed(headtool) -> dict[str, dict[str, object]]:
 def test_json_lists_every_option_with_default_and_help(headtool) -> None:
     found = listed(headtool)
     assert list(found) == [
-        *("ablation", "confidence", "dsp", "fisher", "gates", "gradient", "magnitude", "random"),
+        *(
+            "ablation",
+            "confidence",
+            "dsp",
+            "fisher",
+            "gates",
+            "gradient",
+            "lrp",
+            "magnitude",
+            "random",
+        ),
         *("shapley",),
     ]
     options = {
@@ -81,6 +91,8 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         "gradient.granularity": "token",
         "gradient.normalize": "layer",
         "gradient.batch_size": 32,
+        "lrp.rule": "attnlrp",
+        "lrp.sign": "absolute",
         "shapley.signal": "metric",
         "shapley.permutations": 20,
         "shapley.stderr": None,

@@ -44,6 +44,8 @@ VARIANTS = [
     ("gates", {"heads": "3"}),
     ("gates", {"init": "released", "penalty": "site-mean"}),
     ("gates", {"train": "all", "label_smoothing": "0.1"}),
+    ("lrp", {}),
+    ("lrp", {"rule": "conservative", "sign": "signed"}),
     ("magnitude", {}),
     ("gates", {"sweep": "0.01,0.5"}),
     ("random", {}),

@@ -1,0 +1,74 @@
+"""Layer-wise relevance propagation to the heads (Voita et al. 2019; Achtibat et al. 2024)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from headtool.methods.base import Job, Method, Scored, influence_stderr, option
+from headtool.relevance import RULES, propagate
+
+__all__ = ["Lrp"]
+
+
+@dataclass(frozen=True)
+class Lrp(Method):
+    """Share of the head in the relevance that its layer's heads have for the prediction.
+
+    The logit of the predicted class is propagated back to the heads' outputs before W_O and summed
+    over neurons and query tokens; ``score_h = mean over examples of |R_h| / sum_h' |R_h'|``, the
+    sum over the heads of the site. For token models the highest logit of every scored token is
+    explained, averaged over the tokens; a translation model reads the reference up to each token.
+    The model's own prediction is explained, right or wrong: labels play no role.
+
+    A higher score means more important. With ``sign=signed`` the sign of R_h stays, and a head that
+    speaks against what is predicted has a negative score. Scores compare heads within a site;
+    between sites they only compare shares. The standard error is over examples. The column
+    `relevance` is the mean of R_h itself.
+
+    Rules (see `headtool.relevance`): linear layers by the epsilon rule with a vanishing epsilon,
+    everything else as in AttnLRP. Voita et al. used the alpha-beta rule (1/2, 1/2) instead, which
+    makes all relevance positive; absolute values stand in for that here. With ``rule=conservative``
+    attention weights are constants, so that all relevance of a head goes on through its values.
+
+    References
+    ----------
+    Voita et al. 2019, "Analyzing Multi-Head Self-Attention", sec. 4; Achtibat et al. 2024,
+    "AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers"; Ali et al. 2022,
+    "XAI for Transformers: Better Explanations through Conservative Propagation".
+    """
+
+    name: ClassVar[str] = "lrp"
+    summary: ClassVar[str] = "share of the head in its layer's relevance for the prediction"
+    reference: ClassVar[str] = "Voita et al. 2019, sec. 4; rules of Achtibat et al. 2024"
+
+    rule: str = option(
+        "attnlrp",
+        "attention by AttnLRP, or with attention weights as constants (Ali et al. 2022)",
+        choices=RULES,
+    )
+    sign: str = option(
+        "absolute",
+        "how much a head matters for the prediction, or also whether for it or against it",
+        choices=("absolute", "signed"),
+    )
+
+    def compute(self, job: Job) -> Scored:
+        """Score by one backward pass over the data."""
+        found = propagate(job.model, job.examples, rule=self.rule, progress=job.progress)
+        relevance = job.columns(found.per_example)
+        shares = np.zeros_like(relevance)
+        for site in job.sites:
+            own = relevance[:, job.sites.columns(site)]
+            total = np.abs(own).sum(axis=1, keepdims=True)
+            shares[:, job.sites.columns(site)] = own / np.where(total > 0, total, 1.0)
+        if self.sign == "absolute":
+            shares = np.abs(shares)
+        score = shares.mean(axis=0)
+        return Scored(
+            score,
+            influence_stderr(shares - score),
+            columns={"relevance": relevance.mean(axis=0)},
+        )
