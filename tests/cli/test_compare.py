@@ -340,6 +340,27 @@ def test_another_data_set_may_select(compare: Callable[..., Any], folder: Path) 
     assert {row["data"] for row in document["scores"]} == {str(other)}
 
 
+def test_running_text_is_halved_block_by_block(
+    headtool, llama: Path, book: Path, workplace: Path
+) -> None:
+    done = headtool(
+        *("compare", "--model", llama, "--data", book, "--method", "gradient", "--draws", 1),
+        *("--resamples", 20, "--steps", "50%", "--limit", 10, "--out", "run"),
+    )
+    assert done.code == 0, done.err
+    found = read_comparison(Path("run"))
+    assert found.splits["split"].value_counts().to_dict() == {"selection": 5, "evaluation": 5}
+    assert found.settings["metric"] == "perplexity" or not found.settings["higher_is_better"]
+    assert found.settings["sources"][str(book)]["examples"] == 5
+    # A lower loss is better: the area is positive where the first curve is lower.
+    row = found.curve_tests.iloc[0]
+    mean = found.curves[found.curves["draw"] == -1].pivot(
+        index="share", columns="method", values="value"
+    )
+    area = np.trapezoid(mean[row["method_y"]] - mean[row["method_x"]], mean.index)
+    assert row["area"] == pytest.approx(area)
+
+
 @pytest.mark.parametrize(
     ("how", "message"),
     [
