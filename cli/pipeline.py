@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from headtool.ablation import ablation_frame, single_masks
 from headtool.analysis.assembly import Findings, MaskNumbers, assemble, lines_of
 from headtool.analysis.comparison import TABLES
+from headtool.analysis.equivalence import check_margin
+from headtool.analysis.paired import Paired
 from headtool.cli.removal import families
 from headtool.cli.request import Request
 from headtool.cli.searching import resolved_search
@@ -208,7 +210,9 @@ class Pipeline:
         places = [numbers.add(item.mask) for item in alone]
         again = {}
         if alone:
-            self._outcomes(kept, "singles", first, numbers.masks)  # ablation scores by these too
+            # Ablation scores by these too, and a margin that makes no sense is best told now.
+            measured = self._outcomes(kept, "singles", first, numbers.masks)
+            check_margin(Paired.from_outcomes(measured, self.metric), self.request.margin)
             selection.score(again=True)
             again = selection.closed(self.families[0], again=True)
         lines = [

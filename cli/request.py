@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from headtool.errors import HeadtoolError
@@ -82,5 +83,10 @@ class Request:
             raise HeadtoolError("random masks are in every comparison; leave 'random' out")
         if not 0 < self.alpha < 1:
             raise HeadtoolError(f"--alpha must be between 0 and 1, got {self.alpha:g}")
-        if self.draws < 0:
-            raise HeadtoolError(f"--draws must be at least 0, got {self.draws}")
+        if self.margin is not None and not 0 < self.margin < math.inf:
+            raise HeadtoolError(f"--margin must be above 0, got {self.margin:g}")
+        for name, least in (("draws", 0), ("resamples", 1), ("limit", 1), ("batch_tokens", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                option = name.replace("_", "-")
+                raise HeadtoolError(f"--{option} must be at least {least}, got {value}")

@@ -119,6 +119,9 @@ def split_data(
     for text in others:
         evaluated[text.spec] = encode(text)
         rows.append((text.spec, np.arange(len(evaluated[text.spec])), "evaluation"))
+    for spec, examples in evaluated.items():
+        if len(examples) < 2:
+            raise HeadtoolError(f"{spec} has one example, and nothing can be tested; give more")
     frames = [
         pd.DataFrame({"data": spec, "example": index, "split": use}) for spec, index, use in rows
     ]

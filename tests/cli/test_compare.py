@@ -501,7 +501,8 @@ BAD = [
     ("draws", "compare --draws -1", ["--draws must be at least 0", "-1"]),
     ("resamples", "compare --resamples 0", ["--resamples must be at least 1", "0"]),
     ("level", "compare --alpha 1.5", ["alpha must be between 0 and 1", "1.5"]),
-    ("margin", "compare --method gradient --margin -1", ["margin", "-1"]),
+    ("margin", "compare --method gradient --margin -1", ["--margin must be above 0", "-1"]),
+    ("no margin", "compare --margin nan", ["--margin must be above 0", "nan"]),
     ("method twice", "compare --method gradient,gradient", ["'gradient' is given twice"]),
     ("random", "compare --method gradient,random", ["random masks are in every comparison"]),
     ("unknown method", "compare --method gradeint", ["did you mean 'gradient'"]),
@@ -511,6 +512,7 @@ BAD = [
     ("same contents", "compare --data {copy}", ["holds the same as"]),
     ("selecting by itself", "compare --select-data {copy}", ["holds the same as"]),
     ("too few examples", "compare --limit 3", ["has 3 examples", "--select-data"]),
+    ("one example", "compare --data {one}", ["one.tsv has one example", "give more"]),
     ("force alone", "compare --force", ["--force replaces a run at --out", "add --out"]),
     ("beam", "compare --beam 2", ["--beam is for metrics that decode"]),
     ("metric", "compare --metric bleu", ["bleu"]),
@@ -527,15 +529,17 @@ def test_bad_input(
     command: str,
     parts: list[str],
 ) -> None:
-    (workplace / "copy.tsv").write_text(reviews.read_text())
-    name, *rest = command.format(reviews=reviews, copy="copy.tsv").split()
+    files = {"copy.tsv": reviews.read_text(), "one.tsv": "text\tlabel\na fine film\t1\n"}
+    for file, text in files.items():
+        (workplace / file).write_text(text)
+    name, *rest = command.format(reviews=reviews, copy="copy.tsv", one="one.tsv").split()
     done = headtool(name, "--model", bert, "--data", reviews, *rest)
     assert done.code == 2
     assert done.out == ""
     (line,) = done.err.strip().splitlines()
     assert line.startswith("error: ")
     assert [part for part in parts if part not in line] == []
-    assert [path.name for path in workplace.iterdir()] == ["copy.tsv"]
+    assert {path.name for path in workplace.iterdir()} == set(files)
 
 
 def test_what_is_no_comparison_is_not_read_as_one(headtool, workplace: Path) -> None:
