@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MATCHED",
+    "VERDICTS",
     "alpha_of",
     "ceiling_of",
     "default_budget",
@@ -22,6 +23,9 @@ __all__ = [
     "matched",
     "signed",
 ]
+
+VERDICTS = ("needed", "removable", "harmful", "undecided")
+"""As `headtool.analysis.equivalence` has them, which takes a second to import."""
 
 MATCHED = "random-matched:"
 """How the names of random masks begin that are matched to a method layer by layer."""

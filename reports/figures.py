@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,8 +59,10 @@ _STYLE: Any = {
 _WIDTH = 5.5  # inches: the text width of most conferences
 
 
-def write_figures(contents: Contents, folder: Path) -> list[Path]:
-    """Write every figure that the run has tables for, in each of `FORMATS`."""
+def write_figures(
+    contents: Contents, folder: Path, *, formats: Sequence[str] = FORMATS
+) -> list[Path]:
+    """Write every figure that the run has tables for, in each of the formats."""
     import matplotlib as mpl
 
     written = []
@@ -71,7 +73,7 @@ def write_figures(contents: Contents, folder: Path) -> list[Path]:
             figure = draw()
             figure.draw_without_rendering()  # lays it out, once for all formats
             figure.set_layout_engine("none")
-            for ending in FORMATS:
+            for ending in formats:
                 path = folder / f"{name}.{ending}"
                 dated = {"pdf": "CreationDate", "svg": "Date"}.get(ending)
                 figure.savefig(path, format=ending, metadata={dated: None} if dated else None)

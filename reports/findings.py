@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import math
 
-from headtool.analysis.equivalence import VERDICTS
 from headtool.reports.blocks import Finding
 from headtool.reports.contents import Contents
-from headtool.reports.facts import alpha_of, ceiling_of, interval, margin_of, signed
+from headtool.reports.facts import VERDICTS, alpha_of, ceiling_of, interval, margin_of, signed
 from headtool.reports.set_findings import additivity, kept_heads, together, winner
 from headtool.reports.words import count, given, is_or_are, listed, names, number, p_value
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headtool.analysis.equivalence import VERDICTS
 from headtool.reports.contents import Contents, records
+from headtool.reports.facts import VERDICTS
 
 if TYPE_CHECKING:
     import pandas as pd

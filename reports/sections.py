@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headtool.analysis.equivalence import VERDICTS
 from headtool.reports.blocks import Section
 from headtool.reports.contents import Contents, records
 from headtool.reports.curve_sections import additivity_section, curves_section
 from headtool.reports.effect_section import effects_section
+from headtool.reports.facts import VERDICTS
 from headtool.reports.findings import findings
 from headtool.reports.head_index import Heads
 from headtool.reports.head_sections import heads_section

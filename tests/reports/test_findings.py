@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from headtool.analysis.equivalence import VERDICTS
+from headtool.reports import facts
 from headtool.reports.contents import Contents
 from headtool.reports.facts import ceiling_of, default_budget
 from headtool.reports.findings import findings
@@ -33,6 +34,10 @@ def with_tables(contents: Contents, **tables: pd.DataFrame) -> Contents:
 
 def with_settings(contents: Contents, **settings: Any) -> Contents:
     return dataclasses.replace(contents, settings={**contents.settings, **settings})
+
+
+def test_verdicts_are_those_of_the_tests() -> None:
+    assert facts.VERDICTS == VERDICTS
 
 
 def test_verdicts_are_counted_on_the_first_data_set(contents: Contents) -> None:

@@ -1,0 +1,118 @@
+"""Reports on disk: whole or not at all, and never over what is no report."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from pathlib import Path
+
+import pytest
+
+from headtool.errors import HeadtoolError
+from headtool.reports import writing
+from headtool.reports.writing import FORMATS, write_report
+
+
+@pytest.fixture
+def run(compared: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(compared, tmp_path / "run")
+
+
+def listing(folder: Path) -> set[str]:
+    return {path.name for path in folder.iterdir()}
+
+
+QUICK = ("html", "markdown", "latex", "csv")
+
+
+@pytest.mark.parametrize("form", QUICK)
+def test_by_default_it_lies_in_the_run(run: Path, form: str) -> None:
+    before = listing(run)
+    place = write_report(run, format=form)
+    assert place == run / FORMATS[form][0]
+    assert listing(run) - before == {place.name}
+    assert place.is_dir() == bool(FORMATS[form][1])
+
+
+@pytest.mark.parametrize("form", QUICK)
+def test_an_existing_one_is_replaced_by_force_only(run: Path, tmp_path: Path, form: str) -> None:
+    out = tmp_path / "deep" / "er" / "report"
+    write_report(run, format=form, out=out)
+    old = out / "old.tex" if form == "latex" else out / "old.csv" if form == "csv" else out
+    old.write_text("old")
+    with pytest.raises(HeadtoolError, match=r"exists already.*--force"):
+        write_report(run, format=form, out=out)
+    assert old.read_text() == "old"
+    write_report(run, format=form, out=out, force=True)
+    assert not old.exists() or old.read_text() != "old"
+    assert listing(out.parent) == {"report"}
+
+
+def test_force_replaces_no_folder_that_holds_anything_else(run: Path, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "thesis.docx").write_text("years of work")
+    for form in ("latex", "csv", "figures"):
+        with pytest.raises(HeadtoolError, match=r"thesis\.docx"):
+            write_report(run, format=form, out=home, force=True)
+    (home / "thesis.docx").rename(home / "x.csv")
+    (home / "folder.csv").mkdir()
+    with pytest.raises(HeadtoolError, match=r"folder\.csv"):
+        write_report(run, format="csv", out=home, force=True)
+    assert (home / "x.csv").read_text() == "years of work"
+
+
+def test_files_and_folders_are_not_mistaken_for_each_other(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(HeadtoolError, match="is a folder; give --out the name of a file"):
+        write_report(run, out=tmp_path, force=True)
+    (tmp_path / "file").write_text("kept")
+    with pytest.raises(HeadtoolError, match="is a file, and this format is a folder"):
+        write_report(run, format="csv", out=tmp_path / "file", force=True)
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_an_empty_folder_may_be_filled(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    assert listing(write_report(run, format="csv", out=tmp_path / "empty"))
+
+
+def test_nothing_is_left_behind_when_rendering_fails(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(writing, "_write_csv", broken)
+    (tmp_path / "out").mkdir()
+    with pytest.raises(RuntimeError, match="broken"):
+        write_report(run, format="csv", out=tmp_path / "out" / "csv")
+    assert listing(tmp_path / "out") == set()
+    monkeypatch.undo()
+    write_report(run, format="csv", out=tmp_path / "out" / "csv")
+    before = listing(tmp_path / "out" / "csv")
+    monkeypatch.setattr(writing, "_write_csv", broken)
+    with pytest.raises(RuntimeError, match="broken"):
+        write_report(run, format="csv", out=tmp_path / "out" / "csv", force=True)
+    assert listing(tmp_path / "out") == {"csv"}
+    assert listing(tmp_path / "out" / "csv") == before
+
+
+def test_a_place_that_cannot_be_written_is_named(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(HeadtoolError, match=r"cannot write .*report\.html.*--out"):
+        write_report(run, out=tmp_path / "file" / "report.html")
+
+
+def test_it_can_be_read_by_whom_the_umask_lets(run: Path, tmp_path: Path) -> None:
+    previous = os.umask(0o022)
+    try:
+        place = write_report(run, out=tmp_path / "report.html")
+    finally:
+        os.umask(previous)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o644
+
+
+def test_unknown_formats_are_named(run: Path) -> None:
+    with pytest.raises(HeadtoolError, match="did you mean 'html'"):
+        write_report(run, format="htm")
