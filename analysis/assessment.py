@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headtool.analysis.equivalence import check_margin, equivalence_p, noninferiority_p, verdicts
+from headtool.analysis.equivalence import (
+    VERDICTS,
+    check_margin,
+    equivalence_p,
+    noninferiority_p,
+    verdicts,
+)
 from headtool.analysis.intervals import (
     bca_interval,
     choose_interval,
@@ -42,6 +48,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["TEST_COLUMNS", "HeadTests", "assess", "assess_outcomes", "heads_of", "label_columns"]
+
+_WIDE = 0.1  # a default margin of a larger share of the whole model's value is pointed out
 
 TEST_COLUMNS = (
     "kind",
@@ -117,6 +125,20 @@ class HeadTests:
     exact: bool
     expected_false_positives: float
     notes: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Count the verdicts and show the clearest effects, in a notebook."""
+        from headtool.display import html_result
+
+        columns = ("delta", "ci_low", "ci_high", "p_adjusted", "verdict")
+        rows = [
+            (f"{row['kind']}.{row['layer']}.{row['head']}", *(row[name] for name in columns))
+            for row in self.frame.nsmallest(8, "p").to_dict("records")
+        ]
+        counts = self.frame["verdict"].value_counts()
+        named = ", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS)
+        title = f"{self.metric} {self.whole:.3g} on {self.n_examples} examples: {named}"
+        return html_result(title, ("head", *columns), rows, lines=self.notes)
 
     @property
     def resamples_sufficient(self) -> bool:
@@ -246,6 +268,11 @@ def assess(
         notes.append(
             f"{tests.resamples} resamples give no p-value below {1 / (tests.resamples + 1):.2g}; "
             f"{corrected_by} over {n_tests} heads at {alpha:g} needs at least {least}"
+        )
+    if margin is None and chosen_margin > _WIDE * abs(paired.whole_value):
+        notes.append(
+            f"the default margin of {chosen_margin:g} is a large part of the whole model's "
+            f"{paired.name}, {paired.whole_value:.3g}: removable says little; declare a smaller one"
         )
     if undefined := paired.n_masks - n_tests:
         notes.append(f"{paired.name} is undefined for {undefined} of {paired.n_masks} masks")

@@ -253,3 +253,15 @@ def test_heads_of_all_but_one_masks() -> None:
     for closed in ([heads[0], heads[2]], [], heads[2:5]):
         with pytest.raises(HeadtoolError, match=f"closes {len(closed)} heads"):
             heads_of([HeadMask.without(SITES, closed)])
+
+
+@pytest.mark.parametrize(
+    ("share", "margin", "told"), [(0.02, None, True), (0.02, 0.005, False), (0.5, None, False)]
+)
+def test_a_default_margin_that_dwarfs_the_metric_is_pointed_out(
+    share: float, margin: float | None, told: bool
+) -> None:
+    whole = (np.arange(500) < 500 * share) * 1.0
+    paired = Paired.from_values(whole, [whole], higher_is_better=True, name="accuracy")
+    notes = assess(paired, margin=margin, resamples=200).notes
+    assert any("declare a smaller one" in note for note in notes) is told
