@@ -194,6 +194,28 @@ class Comparison:
     created: str = ""
     folder: Path | None = None
 
+    def _repr_html_(self) -> str:
+        """Show the curves, and count verdicts and disputed heads, in a notebook."""
+        from headtool.display import html_result
+
+        methods = [str(name) for name in self.settings.get("methods", ())]
+        curves = self.curves[(self.curves["kind"] == "all") & (self.curves["draw"] == -1)]
+        names = [name for name in (*methods, "random") if (curves["method"] == name).any()]
+        wide = curves.pivot(index="share", columns="method", values="value")
+        rows = [
+            (f"{share:.0%}", *(float(wide.loc[share, name]) for name in names))
+            for share in wide.index
+        ]
+        lines = []
+        for spec, part in self.tests.groupby("data", sort=False):
+            counts = part["verdict"].value_counts()
+            lines.append(f"{spec}: {', '.join(f'{n} {name}' for name, n in counts.items())}")
+        lines += [
+            f"{row['method']} failed: {row['error']}" for row in self.failures.to_dict("records")
+        ]
+        title = f"{self.settings.get('metric')} by share of heads removed"
+        return html_result(title, ("removed", *names), rows, lines=lines)
+
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """The frames by name."""

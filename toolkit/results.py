@@ -27,6 +27,7 @@ __all__ = [
     "scores_document",
 ]
 
+_SHOWN = 8  # heads in a notebook
 SCORE_COLUMNS = ("method", "kind", "layer", "head", "score", "stderr", "rank")
 
 
@@ -103,6 +104,20 @@ class HeadScores:
         """One JSON document in the format ``headtool/scores/1``."""
         return scores_document([self])
 
+    def _repr_html_(self) -> str:
+        """Show the most important heads, in a notebook."""
+        from headtool.display import html_result
+
+        top = self.frame.nsmallest(_SHOWN, "rank")
+        rows = [
+            (f"{row['kind']}.{row['layer']}.{row['head']}", row["score"], row["stderr"])
+            for row in top.to_dict("records")
+        ]
+        rest = len(self.frame) - len(rows)
+        lines = [f"and {rest} more: .frame has all of them"] if rest else []
+        title = f"{self.method}: the most important of {len(self.frame)} heads"
+        return html_result(title, ("head", "score", "standard error"), rows, lines=lines)
+
 
 def scores_document(scores: Sequence[HeadScores]) -> str:
     """JSON of several methods' scores: schema, provenance by method, rows under ``scores``."""
@@ -149,6 +164,14 @@ class Outcomes:
     masks: tuple[HeadMask, ...]
     whole: Mapping[str, NDArray[np.float64]]
     masked: Mapping[str, NDArray[np.float64]]
+
+    def _repr_html_(self) -> str:
+        """Say what there is, in a notebook."""
+        from headtool.display import html_result
+
+        count = len(next(iter(self.whole.values())))
+        title = f"outcomes of {len(self.masks)} masks and the whole model on {count} examples"
+        return html_result(title, (), (), lines=[f"per example: {', '.join(self.whole)}"])
 
     def row(self, index: int) -> dict[str, NDArray[np.float64]]:
         """Statistics of one mask, each of shape [N]."""
