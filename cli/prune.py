@@ -89,7 +89,7 @@ Mask = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Instead, the heads that a file closes: headtool's JSON, layers with lists of heads, or "
+        help="Instead, the heads that a file closes: headtool's JSON, heads by layer, or "
         "E:1:3 A:6:2.",
         rich_help_panel=_WHICH,
     ),
@@ -131,6 +131,15 @@ Bake = Annotated[
         rich_help_panel=_HOW,
     ),
 ]
+Onnx = Annotated[
+    bool,
+    typer.Option(
+        "--onnx",
+        metavar="",
+        help="Export the smaller model as model.onnx as well (the extra headtool[onnx]).",
+        rich_help_panel=_HOW,
+    ),
+]
 Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Where to write the model. Without it, nothing is."),
@@ -149,6 +158,7 @@ def prune(
     unit: Unit = "head",
     rescale: Rescale = None,
     bake: Bake = False,
+    onnx: Onnx = False,
     data: Data = None,
     metric: Metric = None,
     columns: Columns = None,
@@ -186,10 +196,11 @@ def prune(
         raise HeadtoolError(f"--metric {metric} is measured on --data, which is missing")
     if output_dir is not None:
         check_output(output_dir, force=force)
-    elif force or bake:
-        raise HeadtoolError(
-            f"{'--force' if force else '--bake'} is for a model that is written; add --out DIR"
-        )
+    for name, is_given in {"--force": force, "--bake": bake, "--onnx": onnx}.items():
+        if is_given and output_dir is None:
+            raise HeadtoolError(f"{name} is for a model that is written; add --out DIR")
+    if bake and onnx:
+        raise HeadtoolError("--onnx exports the smaller model; leave --bake out")
     run = read_run(scores) if scores is not None else None
     text = None
     if data is not None or rescale is not None:
@@ -202,6 +213,10 @@ def prune(
         bpe=bpe,
         trust_checkpoint=trust_checkpoint,
     )
+    if onnx:
+        from headtool.pruning.onnx import check_exportable
+
+        check_exportable(adapter)
     examples = None
     if text is not None:
         examples = load_examples(
@@ -286,7 +301,7 @@ def prune(
     if pruned is None:
         save_baked(smaller, removed, output_dir, source=source, force=force)
     else:
-        save_pruned(pruned, output_dir, source=source, force=force)
+        save_pruned(pruned, output_dir, source=source, force=force, onnx=onnx)
     note(f"written to {output_dir}", quiet=quiet)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import torch
 import transformers
@@ -16,7 +16,7 @@ from headtool.errors import HeadtoolError
 from headtool.models.base import Task
 from headtool.models.huggingface import HuggingFaceModel
 
-__all__ = ["load_huggingface", "load_module"]
+__all__ = ["load_config", "load_huggingface", "load_weights"]
 
 _HEADS: tuple[tuple[Task, Any, Any], ...] = (
     (
@@ -49,6 +49,8 @@ def load_huggingface(
 
     `spec` is how the user named the model, where that is not `source`.
     """
+    from headtool.pruning.loading import pruned_class
+
     spec = spec or source
     source = os.path.expanduser(source)
     local = os.path.exists(source)
@@ -59,7 +61,10 @@ def load_huggingface(
     name, _, revision = (source, "", "") if local else source.partition("@")
     # Code that comes with a model is never run, and the user never asked whether it may be.
     options: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
-    task, module = load_module(name, spec=spec, local=local, dtype=dtype, options=options)
+    config = load_config(name, spec=spec, local=local, options=options)
+    task, loader = _task(spec, config)
+    loader = pruned_class(config, spec) or loader
+    module = load_weights(loader, name, config, spec=spec, dtype=dtype, options=options)
     with _readable_errors("tokenizer", spec):
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
@@ -69,10 +74,8 @@ def load_huggingface(
     return HuggingFaceModel(spec, task, module, tokenizer)
 
 
-def load_module(
-    name: str, *, spec: str, local: bool, dtype: torch.dtype, options: Mapping[str, Any]
-) -> tuple[Task, nn.Module]:
-    """Load a model without its tokenizer; where heads were pruned, they stay away.
+def load_config(name: str, *, spec: str, local: bool, options: Mapping[str, Any]) -> Any:
+    """Load a configuration.
 
     Parameters
     ----------
@@ -82,16 +85,23 @@ def load_module(
         How the user named the model.
     local
         Whether it lies in a folder.
-    dtype
-        The precision of its weights.
     """
-    from headtool.pruning.loading import pruned_class
-
     with _readable_errors("configuration", spec, unknown=not local):
-        config = transformers.AutoConfig.from_pretrained(name, **options)
-    task, loader = _task(spec, config)
+        return transformers.AutoConfig.from_pretrained(name, **options)
+
+
+def load_weights(
+    loader: Any,
+    name: str,
+    config: Any,
+    *,
+    spec: str,
+    dtype: torch.dtype,
+    options: Mapping[str, Any],
+) -> nn.Module:
+    """Load a model of the class `loader`, in some precision; see `load_config`."""
     with _readable_errors("weights", spec):
-        module, report = (pruned_class(config, spec) or loader).from_pretrained(
+        module, report = loader.from_pretrained(
             name,
             config=config,
             dtype=dtype,
@@ -100,7 +110,7 @@ def load_module(
             **options,
         )
     _check_weights(spec, module, report)
-    return task, module
+    return cast(nn.Module, module)
 
 
 def _check_weights(spec: str, module: nn.Module, report: dict[str, Any]) -> None:

@@ -45,16 +45,18 @@ def load_pruned(folder: str | Path) -> nn.Module:
         return model.module
     if not (place / "config.json").is_file():
         raise HeadtoolError(f"{folder} holds no pruned model; headtool prune writes one")
-    from headtool.models.huggingface_loading import load_module
+    from headtool.models.huggingface_loading import load_config, load_weights
 
-    options = {"trust_remote_code": False}
-    _, module = load_module(
-        str(place), spec=str(folder), local=True, dtype=torch.float32, options=options
-    )
-    if not hasattr(module.config, "headtool_pruned"):
+    spec, options = str(folder), {"trust_remote_code": False}
+    config = load_config(str(place), spec=spec, local=True, options=options)
+    loader = pruned_class(config, spec)
+    if loader is None:
         raise HeadtoolError(
             f"no head is missing in {folder}: it is no pruned model; load it with from_pretrained"
         )
+    module = load_weights(
+        loader, str(place), config, spec=spec, dtype=torch.float32, options=options
+    )
     return module.eval()
 
 

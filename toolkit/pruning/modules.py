@@ -60,6 +60,11 @@ class Nothing(nn.Module):
         super().__init__()
         self.width = width
 
+    @property
+    def weight(self) -> Tensor:
+        """Nothing to initialise, for libraries that initialise whatever has been a projection."""
+        return torch.empty(0)
+
     def forward(self, input: Tensor) -> Tensor:
         """Return zeros, whatever the input."""
         return input.new_zeros(*input.shape[:-1], self.width)
@@ -72,6 +77,11 @@ class BiasOnly(nn.Module):
         super().__init__()
         self.bias = bias
         self.width = width
+
+    @property
+    def weight(self) -> Tensor:
+        """Nothing to initialise; see `Nothing`."""
+        return torch.empty(0)
 
     def forward(self, input: Tensor) -> Tensor:
         """Return the bias for every token."""

@@ -19,6 +19,7 @@ from headtool.models.fairseq import FairseqModel
 from headtool.models.huggingface import HuggingFaceModel
 from headtool.provenance import versions
 from headtool.pruning.models import History, Pruned
+from headtool.pruning.onnx import export_onnx
 from headtool.runs import PRUNED_RECORD, new_folder
 
 __all__ = ["SCHEMA", "read_record", "save_baked", "save_pruned"]
@@ -27,7 +28,9 @@ SCHEMA = "headtool/pruned/1"
 _WEIGHTS = "model.safetensors"
 
 
-def save_pruned(pruned: Pruned, folder: Path, *, source: Mapping[str, Any], force: bool) -> None:
+def save_pruned(
+    pruned: Pruned, folder: Path, *, source: Mapping[str, Any], force: bool, onnx: bool = False
+) -> None:
     """Write a pruned model; all of it appears at `folder`, or nothing does.
 
     Parameters
@@ -40,6 +43,8 @@ def save_pruned(pruned: Pruned, folder: Path, *, source: Mapping[str, Any], forc
         What the heads were chosen by, for the record; must be JSON.
     force
         Replace what headtool wrote there before.
+    onnx
+        Export it as ``model.onnx`` as well.
     """
     model = pruned.model
     with new_folder(folder, force=force) as made:
@@ -50,6 +55,8 @@ def save_pruned(pruned: Pruned, folder: Path, *, source: Mapping[str, Any], forc
         else:
             assert isinstance(model, FairseqModel)
             extra = _save_fairseq(model, made)
+        if onnx:
+            export_onnx(model, made / "model.onnx")
         _write_record(made, model, "pruned", pruned.history, source, extra | _costs(pruned))
 
 
@@ -171,7 +178,17 @@ def _save_fairseq_checkpoint(model: FairseqModel, folder: Path, final: Path) -> 
     languages = {"source_lang": model.languages[0], "target_lang": model.languages[1]}
     options = {"task": "translation", "data": str(final.resolve()), **languages}
     arguments = Namespace(arch="transformer", **_architecture(model.module), **options)
-    state = {"args": arguments, "cfg": None, "model": model.module.state_dict()}
+    state = {
+        "args": arguments,
+        "cfg": None,
+        "model": model.module.state_dict(),
+        # What fairseq expects of training that stands at its beginning.
+        "optimizer_history": [
+            {"optimizer_name": "FairseqNAG", "lr_scheduler_state": {}, "num_updates": 0}
+        ],
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        "last_optimizer_state": None,
+    }
     torch.save(state, folder / "checkpoint.pt")
     _save_dictionaries(model, folder)
     _save_bpe(model, folder)

@@ -157,6 +157,8 @@ def from_file(path: Path, sites: Sites) -> HeadMask:
     """
     try:
         text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise HeadtoolError(f"no such file: {path}; check --mask") from None
     except (OSError, UnicodeDecodeError) as error:
         raise HeadtoolError(f"cannot read the mask {path}: {error}") from error
     try:
