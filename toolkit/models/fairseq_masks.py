@@ -29,7 +29,7 @@ from headtool.search import BeamSearch
 __all__ = ["MaskedSearches"]
 
 _NODES = 65_536  # of all masks and sentences that are searched side by side
-_NODES_AT_ONCE = 8_192  # of those, in one forward pass
+_NODES_AT_ONCE = 2_048  # of those, in one forward pass: what fits into the processor's cache
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,8 @@ class _Chunk:
         What the whole model's decoder reads.
     trace, stores
         Residuals and heads' outputs of each site, keys and values of each layer; rows are B x N.
+    likely
+        For beam search: the most probable symbols after each node, [B * N, K].
     certificate
         For greedy search: what makes most of the vocabulary superfluous.
     """
@@ -58,6 +60,7 @@ class _Chunk:
     source: Source
     trace: Trace
     stores: list[Tensor]
+    likely: Tensor | None
     certificate: Certificate | None
 
 
@@ -231,10 +234,12 @@ class MaskedSearches:
         x = self.stack.embed(tree.tokens.flatten(), tree.depth.flatten())
         firsts = [0 for _ in self._layers]
         features = self._pass(x, tree, source, stores, firsts, 1, None, trace)
-        certificate = None
+        likely, certificate = None, None
         if self.greedy:
             certificate = Certificate.of(self.vocabulary, features, tree.depth.flatten())
-        return _Chunk(chosen, tree, padding, source, trace, stores, certificate)
+        else:
+            likely = self.vocabulary.likely(features)
+        return _Chunk(chosen, tree, padding, source, trace, stores, likely, certificate)
 
     # -- masks ------------------------------------------------------------------------------
 
@@ -387,8 +392,11 @@ class MaskedSearches:
         }
         handler = Gating(wide, gating.replacements)
         features = self._pass(x, tree, source, memory.stores, firsts, masks, handler)
-        if chunk.certificate is None:
-            return self.vocabulary.best(features, depth.repeat(masks))
+        if chunk.likely is not None:
+            return self.vocabulary.best(
+                features, depth.repeat(masks), chunk.likely.repeat(masks, 1)
+            )
+        assert chunk.certificate
         return chunk.certificate.best(self.vocabulary, features, depth)
 
     def _stacked(self, masks: Sequence[Gates], size: int) -> dict[AttentionSite, Tensor]:

@@ -68,7 +68,8 @@ class Source:
         keys, values = self.keys[layer]
         bias = self.bias
         if rows is not None:
-            keys, values, bias = keys[rows], values[rows], bias[rows]
+            keys, values = keys.index_select(0, rows), values.index_select(0, rows)
+            bias = bias.index_select(0, rows)
         return attention(queries, keys, values, bias)
 
 
@@ -157,37 +158,78 @@ class Vocabulary:
     ) -> None:
         self.projection, self.pad, self.end = projection.T, pad, end
         self.max_length, self.count, self.tolerance = max_length, count, tolerance
+        self._room: Tensor | None = None
 
-    def best(self, features: Tensor, depth: Tensor) -> tuple[Tensor, Tensor]:
-        """Best continuations in descending order: log-probabilities and symbols, [R, count]."""
+    def best(
+        self, features: Tensor, depth: Tensor, likely: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Best continuations in descending order: log-probabilities and symbols, [R, count].
+
+        Parameters
+        ----------
+        features
+            What the decoder puts out, [R, E].
+        depth
+            Positions counted from zero, [R].
+        likely
+            Symbols to look at first, [R, K]; it saves time if the best are among them.
+        """
         size = (len(features), self.count)
         values, tokens = features.new_empty(size), depth.new_empty(size)
-        room = features.new_empty((min(_ROWS, len(features)), self.projection.shape[1]))
         for start in range(0, len(features), _ROWS):
             part = slice(start, start + _ROWS)
-            logits = room[: len(features[part])]
-            torch.mm(features[part], self.projection, out=logits)
-            self._best(logits, depth[part], values[part], tokens[part])
+            scores, at = self._scores(features[part]), depth[part]
+            end = scores[:, self.end].clone()
+            scores[at == 0, self.end] = -torch.inf
+            if likely is None:
+                best, found = scores.topk(self.count, dim=1)
+            else:
+                best, found = self._among(scores, likely[part])
+            last = at >= self.max_length - 1
+            if last.any():
+                best[last], found[last] = -torch.inf, self.pad
+                best[last, 0], found[last, 0] = end[last], self.end
+            values[part], tokens[part] = best, found
         return values, tokens
 
-    def _best(self, logits: Tensor, depth: Tensor, values: Tensor, tokens: Tensor) -> None:
-        """Fill in the best of some rows; overwrites the logits."""
-        # Two more than wanted: padding is never chosen, and the end not at first.
-        top, found = logits.topk(self.count + 2, dim=1)
-        end = logits[:, self.end].clone()
-        highest = top[:, :1].clone()
-        total = logits.sub_(highest).exp_().sum(dim=1, keepdim=True).log_() + highest
-        banned = (found == self.pad) | ((found == self.end) & (depth == 0)[:, None])
-        top.masked_fill_(banned, -torch.inf)
-        best, order = top.topk(self.count, dim=1)
-        values.copy_(best - total)
-        tokens.copy_(found.gather(1, order))
-        last = depth >= self.max_length - 1
-        if last.any():
-            values[last] = -torch.inf
-            values[last, 0] = end[last] - total[last, 0]
-            tokens[last] = self.pad
-            tokens[last, 0] = self.end
+    def likely(self, features: Tensor) -> Tensor:
+        """The most probable symbols, more than are wanted; [R, K]."""
+        found = torch.empty(
+            (len(features), self.favourites), dtype=torch.long, device=features.device
+        )
+        for start in range(0, len(features), _ROWS):
+            part = slice(start, start + _ROWS)
+            scores = self._scores(features[part])
+            found[part] = scores.topk(self.favourites, dim=1).indices
+        return found
+
+    @property
+    def favourites(self) -> int:
+        """How many symbols `likely` returns."""
+        return min(4 * self.count, self.projection.shape[1])
+
+    def _scores(self, features: Tensor) -> Tensor:
+        """Log-probabilities of all symbols, valid until the next call; [R, V]."""
+        size = (len(features), self.projection.shape[1])
+        if self._room is None or self._room.dtype != features.dtype:
+            self._room = features.new_empty((2, _ROWS, size[1]))
+        logits, scores = self._room[0, : size[0]], self._room[1, : size[0]]
+        torch.mm(features, self.projection, out=logits)
+        torch.log_softmax(logits, dim=1, out=scores)
+        scores[:, self.pad] = -torch.inf
+        return scores
+
+    def _among(self, scores: Tensor, likely: Tensor) -> tuple[Tensor, Tensor]:
+        """Find the best by looking at likely symbols, and at all where another one is as good."""
+        known = scores.gather(1, likely)
+        best, order = known.topk(self.count, dim=1)
+        found = likely.gather(1, order)
+        others = scores.scatter_(1, likely, -torch.inf).amax(dim=1)
+        rows = (others >= best[:, -1]).nonzero().squeeze(1)
+        if len(rows):
+            restored = scores[rows].scatter_(1, likely[rows], known[rows])
+            best[rows], found[rows] = restored.topk(self.count, dim=1)
+        return best, found
 
 
 def search_lazily(
@@ -322,8 +364,10 @@ def _compute(
         if known is not None:
             index = torch.where(is_new, index, memory.bases[layer][fresh.owner][:, None] + paths)
         heads = stack.layers[layer].self_attn.num_heads
-        both = store[index].view(*index.shape, 2, heads, -1).permute(2, 0, 3, 1, 4)
-        return attention(queries[:, None], both[0], both[1], None)[:, 0]
+        both = store.index_select(0, index.flatten()).view(*index.shape, 2, heads, -1)
+        queries = queries.view(len(own), 1, heads, -1)
+        weights = (both[:, :, 0] * queries).sum(dim=3, keepdim=True).softmax(dim=1)
+        return (both[:, :, 1] * weights).sum(dim=1).flatten(1)
 
     rows = source_row[fresh.owner]
 
