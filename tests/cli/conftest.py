@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import os
 import sys
@@ -10,6 +11,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -53,6 +55,19 @@ def headtool(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
             main.run()
         captured = capsys.readouterr()
         return Done(int(stopped.value.code or 0), captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def document(headtool: Run) -> Callable[..., dict[str, Any]]:
+    """Run a command that prints JSON, and read it."""
+
+    def run(*arguments: object) -> dict[str, Any]:
+        done = headtool(*arguments, "--format", "json")
+        assert done.code == 0, done.err
+        found: dict[str, Any] = json.loads(done.out)
+        return found
 
     return run
 
