@@ -141,7 +141,7 @@ TABLES = (
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """What several methods say about the heads of one model, and how far it holds.
 
@@ -162,7 +162,8 @@ class Comparison:
         many were up for removal), ``steps``, ``iterative``, ``keep_one_per_layer``, ``per_kind``,
         ``draws``, ``seed``, ``resamples``, ``alpha``, ``margin``, ``tests`` (SPEC to which test,
         interval and correction was used), ``notes`` (lines for the reader), ``model``
-        (provenance), ``sources`` (the data sets' provenance by SPEC), ``provenance`` (by method),
+        (provenance), ``sources`` (the data sets' provenance by SPEC), ``selection_source`` (of the
+        examples that select), ``provenance`` (by method),
         ``versions``.
     command
         The command that makes it again; empty where there was none.
@@ -193,6 +194,12 @@ class Comparison:
     command: str = ""
     created: str = ""
     folder: Path | None = None
+
+    def __repr__(self) -> str:
+        """Name what was compared; the frames would fill pages."""
+        settings = self.settings
+        model, data = settings.get("model", {}).get("spec"), ", ".join(settings.get("data", ()))
+        return f"Comparison({', '.join(settings.get('methods', ()))} on {model} with {data})"
 
     def _repr_html_(self) -> str:
         """Show the curves, and count verdicts and disputed heads, in a notebook."""

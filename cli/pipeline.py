@@ -27,7 +27,7 @@ from headtool.methods.base import Method
 from headtool.metrics import default_metric, get_metric
 from headtool.models.base import ModelAdapter
 from headtool.models.generation import Search
-from headtool.progress import Progress, silent
+from headtool.progress import Progress, labelled, silent
 from headtool.provenance import provenance
 from headtool.results import HeadScores, Outcomes
 from headtool.stages import Stages
@@ -259,7 +259,7 @@ class Pipeline:
             masks,
             self.metric,
             search=self.search,
-            progress=self.progress,
+            progress=labelled(self.progress, stage),
         ).outcomes
 
     def _settings(

@@ -20,7 +20,7 @@ from headtool.heads import Kind, Sites
 from headtool.measurement import Measured
 from headtool.methods.base import Method
 from headtool.models.base import Examples, ModelAdapter
-from headtool.progress import Progress
+from headtool.progress import Progress, labelled
 from headtool.results import HeadScores
 from headtool.stages import Stages
 
@@ -185,7 +185,7 @@ class Selection:
                 kinds=self.request.kinds if kinds is None else kinds,
                 metric=self.metric,
                 seed=self.request.seed,
-                progress=self.progress,
+                progress=labelled(self.progress, stage),
                 measure=measured,
             ),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Protocol, TypeVar
 
-__all__ = ["Progress", "silent"]
+__all__ = ["Progress", "labelled", "silent"]
 
 T = TypeVar("T")
 
@@ -21,3 +21,12 @@ class Progress(Protocol):
 def silent(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
     """Report nothing."""
     yield from items
+
+
+def labelled(progress: Progress, stage: str) -> Progress:
+    """Put the name of a stage before every label."""
+
+    def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
+        return progress(items, total=total, label=f"{stage}: {label}")
+
+    return track

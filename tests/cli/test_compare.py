@@ -194,6 +194,27 @@ def test_a_run_reads_back_as_it_was(saved: Comparison) -> None:
     assert {"outcomes", "outcomes.2", "curve_outcomes"} <= set(tables)
 
 
+def test_it_says_what_it_is_and_what_it_is_doing(bert: Path, reviews: Path) -> None:
+    labels: list[str] = []
+
+    def watched(items, *, total, label):
+        labels.append(label)
+        yield from items
+
+    found = comparing.compare(
+        str(bert),
+        str(reviews),
+        methods=["gradient", "ablation"],
+        steps="50%",
+        draws=1,
+        resamples=5,
+        progress=watched,
+    )
+    assert repr(found) == f"Comparison(gradient, ablation on {bert} with {reviews})"
+    assert {"scores.gradient: gradients", "scores.ablation: evaluate"} <= set(labels)
+    assert labels[-1] == "curves: evaluate"
+
+
 def test_every_mask_is_evaluated_once(
     bert: Path, reviews: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
