@@ -202,7 +202,8 @@ def _kept(comparison: Comparison) -> Iterator[RenderableType]:
     for status in ("consensus-kept", "disputed", "consensus-removed"):
         rows = votes[votes["status"] == status]
         if len(votes):
-            yield Text(f"  {status} {len(rows)}: {_names(rows)}", style="dim")
+            named = f": {_names(rows)}" if len(rows) else ""
+            yield Text(f"  {status} {len(rows)}{named}", style="dim")
     rows = []
     for method in settings["methods"]:
         row: dict[str, object] = {"method": method}
