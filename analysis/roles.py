@@ -271,8 +271,8 @@ def surviving_roles(roles: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
     if known.empty:
         raise HeadtoolError("no head with a role was up for removal; compare the same kinds")
     heads = known[place].drop_duplicates().sort_values(place, ignore_index=True)
-    layers: NDArray[np.int64] = heads.groupby(place[:2], sort=False).ngroup().to_numpy(np.int64)
-    anywhere: NDArray[np.int64] = np.zeros(len(layers), dtype=np.int64)
+    layers = np.asarray(heads.groupby(place[:2], sort=False).ngroup(), dtype=np.int64)
+    anywhere = np.zeros(len(layers), dtype=np.int64)
     labelled = roles[roles["label"] == "yes"]
     having: dict[str, NDArray[np.bool_]] = {}
     for role in ROLES:
