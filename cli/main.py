@@ -24,6 +24,7 @@ from headtool.cli import (
     roles,
     score,
     significance,
+    speed,
 )
 from headtool.cli.console import complain, note
 from headtool.errors import HeadtoolError, nearest, unknown
@@ -91,6 +92,7 @@ app.command("correlate", epilog=correlate.EXAMPLES)(correlate.correlate)
 app.command("prune", epilog=prune.EXAMPLES)(prune.prune)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("roles", epilog=roles.EXAMPLES)(roles.roles)
+app.command("speed", epilog=speed.EXAMPLES)(speed.speed)
 app.command("test", epilog=significance.EXAMPLES)(significance.significance)
 
 

@@ -264,6 +264,14 @@ class FairseqModel(ModelAdapter):
         )
         return Probe(lambda: module(*arguments), batch=batch, source=source, target=target)
 
+    def source_tokens(self, batch: int, length: int) -> tuple[Tensor, Tensor]:
+        """Ordinary source symbols, each row ended as a sentence is [B, T], and the lengths [B]."""
+        end = self.source_dictionary.eos()
+        rows = [
+            [*_ordinary(self.source_dictionary, length - 1, row % 2), end] for row in range(batch)
+        ]
+        return torch.tensor(rows), torch.full((batch,), length)
+
 
 def _ordinary(dictionary: Any, count: int, skip: int) -> list[int]:
     """Return so many ids of symbols that are not special, different ones where there are."""

@@ -1,0 +1,240 @@
+"""``headtool speed``: latency and throughput of a whole, a masked and a pruned model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headtool.cli.console import note, out, prepare_messages, progress_bar
+from headtool.cli.options import (
+    Bpe,
+    Device,
+    Dtype,
+    FairseqData,
+    Force,
+    Format,
+    Model,
+    Out,
+    OutputFormat,
+    Quiet,
+    TrustCheckpoint,
+    Verbose,
+    split_names,
+    whole_number,
+)
+from headtool.errors import HeadtoolError, unknown
+
+if TYPE_CHECKING:
+    from headtool.models.base import ModelAdapter
+
+__all__ = ["speed"]
+
+EXAMPLES = (
+    "Examples:\n\n"
+    "headtool speed --model path/to/model --pruned smaller\n\n"
+    "headtool speed --model path/to/model --mask mask.json --batch-sizes 1,64 --length 128\n\n"
+    "headtool speed --model fairseq:checkpoint.pt --pruned smaller --work decode --beam 5"
+)
+
+PrunedFolder = Annotated[
+    Path | None,
+    typer.Option("--pruned", metavar="DIR", help="What `headtool prune` made of the model."),
+]
+Mask = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Instead, a file that closes heads; see `headtool prune`."),
+]
+Work = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME,...",
+        help="forward (one pass) or decode (generate as many tokens). "
+        "Default: forward; decode for translation models.",
+    ),
+]
+BatchSizes = Annotated[
+    str, typer.Option("--batch-sizes", metavar="N,...", help="Examples in a batch.")
+]
+Length = Annotated[
+    int,
+    typer.Option(
+        parser=whole_number("--length", least=2), metavar="N", help="Tokens of an example."
+    ),
+]
+Beam = Annotated[
+    int,
+    typer.Option(parser=whole_number("--beam", least=1), metavar="N", help="Width of the beam."),
+]
+Repetitions = Annotated[
+    int,
+    typer.Option(
+        parser=whole_number("--repetitions", least=1),
+        metavar="N",
+        help="Timings of each model; six give an interval.",
+    ),
+]
+WarmUp = Annotated[
+    int,
+    typer.Option(
+        "--warm-up",
+        parser=whole_number("--warm-up", least=1),
+        metavar="N",
+        help="Untimed runs before.",
+    ),
+]
+
+
+def speed(
+    model: Model = "builtin:nli",
+    pruned: PrunedFolder = None,
+    mask: Mask = None,
+    work: Work = None,
+    batch_sizes: BatchSizes = "1,4,16,64",
+    length: Length = 64,
+    beam: Beam = 1,
+    repetitions: Repetitions = 10,
+    warm_up: WarmUp = 2,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    fairseq_data: FairseqData = None,
+    bpe: Bpe = None,
+    trust_checkpoint: TrustCheckpoint = False,
+    output_dir: Out = None,
+    force: Force = False,
+    output: Format = OutputFormat.table,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Time a model whole, with heads masked, and without them.
+
+    All three take turns in one process. Speedups are medians over repetitions with 95% intervals.
+    Masking alone saves nothing; what removal saves grows with the batch.
+    """
+    prepare_messages(quiet=quiet, verbose=verbose)
+    import pandas as pd
+
+    from headtool.models import load_model
+    from headtool.pruning.speed import WORKS, contenders, measure_speed
+    from headtool.runs import check_output
+
+    if (pruned is None) == (mask is None):
+        given = "both are" if pruned is not None else "neither is"
+        raise HeadtoolError(f"say what is pruned by one of --pruned and --mask; {given} given")
+    works = split_names(work, "work") if work is not None else None
+    for name in works or []:
+        if name not in WORKS:
+            raise unknown("work", name, WORKS)
+    sizes = [_size(text) for text in split_names(batch_sizes, "batch size")]
+    if output_dir is not None:
+        check_output(output_dir, force=force)
+    elif force:
+        raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
+    whole = load_model(
+        model,
+        device=device,
+        dtype=dtype,
+        fairseq_data=fairseq_data,
+        bpe=bpe,
+        trust_checkpoint=trust_checkpoint,
+    )
+    if pruned is not None:
+        smaller = load_model(str(pruned), device=device, dtype=dtype)
+    else:
+        assert mask is not None
+        smaller = _pruned_by(mask, whole)
+    works = works or ["decode" if whole.task == "seq2seq" else "forward"]
+    if beam > 1 and "decode" not in works:
+        raise HeadtoolError("--beam is for --work decode; add it, or leave --beam out")
+    models = contenders(whole, smaller)
+    with progress_bar(quiet=quiet) as progress:
+        frame = pd.concat(
+            [
+                measure_speed(
+                    models,
+                    work=name,
+                    batch_sizes=sizes,
+                    length=length,
+                    beam=beam,
+                    repetitions=repetitions,
+                    warmup=warm_up,
+                    progress=progress,
+                )
+                for name in works
+            ],
+            ignore_index=True,
+        )
+    source = _source(whole, smaller, length, beam, repetitions)
+    if output_dir is not None:
+        _write(output_dir, frame, source, force=force)
+        note(f"written to {output_dir}", quiet=quiet)
+    if output is OutputFormat.json:
+        from headtool.results import json_rows
+
+        document = {"schema": "headtool/speed/1", "provenance": source, "speed": json_rows(frame)}
+        typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    elif output is OutputFormat.csv:
+        typer.echo(frame.to_csv(index=False), nl=False)
+    else:
+        from headtool.reports.speed_tables import speed_tables
+
+        console = out()
+        for part in speed_tables(frame, source):
+            console.print(part)
+
+
+def _size(text: str) -> int:
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise HeadtoolError(f"--batch-sizes takes numbers from 1 on, such as 1,16, got '{text}'")
+    return int(text)
+
+
+def _pruned_by(mask: Path, model: ModelAdapter) -> ModelAdapter:
+    from headtool.pruning.models import prune
+    from headtool.pruning.selection import from_file
+
+    return prune(model, from_file(mask, model.sites)).model
+
+
+def _source(
+    whole: ModelAdapter, pruned: ModelAdapter, length: int, beam: int, repetitions: int
+) -> dict[str, object]:
+    """What reproduces the numbers, as far as a machine's speed can be reproduced."""
+    import platform
+
+    import torch
+
+    from headtool.provenance import versions
+
+    cuda = whole.device.type == "cuda"
+    return {
+        "model": whole.spec,
+        "heads": whole.sites.summary,
+        "pruned": pruned.spec,
+        "heads_left": pruned.sites.summary,
+        "length": length,
+        "beam": beam,
+        "repetitions": repetitions,
+        "device": torch.cuda.get_device_name(whole.device) if cuda else str(whole.device),
+        "dtype": str(next(whole.module.parameters()).dtype).removeprefix("torch."),
+        "machine": platform.machine(),
+        "threads": torch.get_num_threads(),
+        "versions": versions(),
+    }
+
+
+def _write(folder: Path, frame: object, source: dict[str, object], *, force: bool) -> None:
+    import shlex
+    import sys
+
+    from headtool.runs import write_run
+
+    write_run(
+        folder,
+        command=shlex.join(["headtool", *sys.argv[1:]]),
+        provenance={"speed": source},
+        tables={"speed": frame},  # type: ignore[dict-item]
+        force=force,
+    )

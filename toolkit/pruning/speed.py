@@ -1,0 +1,333 @@
+"""How fast a whole, a masked and a pruned model are, measured in turns in one process.
+
+Each repetition times all of them one after the other, in an order that rotates, so that whatever
+else the machine does meets all alike. Ratios are taken within repetitions. Medians come with
+distribution-free intervals from order statistics.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headtool.errors import HeadtoolError, unknown
+from headtool.heads import Head, HeadMask
+from headtool.models.base import ModelAdapter
+from headtool.models.fairseq import FairseqModel
+from headtool.models.gating import Gating, intercept
+from headtool.models.huggingface import HuggingFaceModel
+from headtool.progress import Progress, silent
+from headtool.pruning.models import History
+from headtool.pruning.removal import open_gates
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["SPEED_COLUMNS", "WORKS", "Contender", "contenders", "measure_speed", "median_interval"]
+
+WORKS = ("forward", "decode")
+
+SPEED_COLUMNS = (
+    "work",
+    "batch_size",
+    "model",
+    "latency",
+    "latency_low",
+    "latency_high",
+    "examples_per_second",
+    "tokens_per_second",
+    "speedup",
+    "speedup_low",
+    "speedup_high",
+    "peak_memory",
+)
+
+_SHORTEST = 0.05  # seconds of one timing; shorter work is repeated inside it
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A model to be timed.
+
+    Attributes
+    ----------
+    name
+        ``whole``, ``masked`` or ``pruned``.
+    model
+        The model.
+    attached
+        Makes the context in which it runs; takes the number of rows.
+    """
+
+    name: str
+    model: ModelAdapter
+    attached: Callable[[int], AbstractContextManager[None]]
+
+
+def contenders(whole: ModelAdapter, pruned: ModelAdapter) -> list[Contender]:
+    """The whole model, the same with the pruned one's missing heads masked, and the pruned one.
+
+    Raises
+    ------
+    HeadtoolError
+        If the pruned model was not made from one like the whole one.
+    """
+    history = History.of(pruned)
+    before = History.of(whole)
+    if list(map(tuple, history.sites)) != list(map(tuple, before.sites)) or (
+        type(whole.module) is not type(pruned.module)
+    ):
+        raise HeadtoolError(
+            f"{pruned.spec} was not made from a model like {whole.spec} ({whole.sites.summary}); "
+            "name the model that it was pruned from"
+        )
+    present = {
+        f"{site}.{original}": Head(site.kind, site.layer, now)
+        for site in whole.sites
+        for now, original in enumerate(before.kept[str(site)])
+    }
+    gone = [present[name] for name in history.removed if name in present]
+    if not gone:
+        raise HeadtoolError(
+            f"{pruned.spec} lacks no head of {whole.spec}; there is nothing to time"
+        )
+    gates = open_gates(whole.handles, HeadMask.without(whole.sites, gone))
+
+    def plain(rows: int) -> AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def masked(rows: int) -> AbstractContextManager[None]:
+        return intercept(whole.handles, Gating(gates), batch=rows)
+
+    return [
+        Contender("whole", whole, plain),
+        Contender("masked", whole, masked),
+        Contender("pruned", pruned, plain),
+    ]
+
+
+def measure_speed(
+    models: Sequence[Contender],
+    *,
+    work: str = "forward",
+    batch_sizes: Sequence[int] = (1, 4, 16, 64),
+    length: int = 64,
+    beam: int = 1,
+    repetitions: int = 10,
+    warmup: int = 2,
+    progress: Progress = silent,
+) -> pd.DataFrame:
+    """Time models at several batch sizes.
+
+    Parameters
+    ----------
+    models
+        The models; the first is what the others are compared with.
+    work
+        ``forward``: one forward pass; ``decode``: generation of exactly `length` tokens from
+        `length` source tokens (for language models, from one token).
+    batch_sizes
+        Examples in a batch.
+    length
+        Tokens of an example.
+    beam
+        Width of the beam, for ``decode``.
+    repetitions, warmup
+        Timings of each model, and untimed runs before them.
+    progress
+        Reports progress.
+
+    Returns
+    -------
+    DataFrame
+        `SPEED_COLUMNS`: latency in seconds a batch, median with 95% interval; throughput at the
+        median; speedup over the first model, likewise; peak memory in bytes, weights included (on
+        MPS: NaN). Intervals are NaN with fewer than six repetitions.
+    """
+    import pandas as pd
+
+    if work not in WORKS:
+        raise unknown("work", work, WORKS)
+    rows: list[dict[str, Any]] = []
+    for size in progress(batch_sizes, total=len(batch_sizes), label=f"speed, {work}"):
+        jobs = [_job(model, work, size, length, beam) for model in models]
+        with torch.inference_mode():
+            for job in jobs:
+                for _ in range(max(1, warmup)):
+                    job()
+            inner = _inner(jobs[0], models[0].model.device)
+            seconds = _time(jobs, models[0].model.device, repetitions, inner)
+            peaks = [_peak(job, model.model) for job, model in zip(jobs, models, strict=True)]
+        for index, model in enumerate(models):
+            latency = median_interval(seconds[:, index])
+            speedup = median_interval(seconds[:, 0] / seconds[:, index])
+            rows.append(
+                {
+                    "work": work,
+                    "batch_size": size,
+                    "model": model.name,
+                    "latency": latency[0],
+                    "latency_low": latency[1],
+                    "latency_high": latency[2],
+                    "examples_per_second": size / latency[0],
+                    "tokens_per_second": size * length / latency[0],
+                    "speedup": speedup[0],
+                    "speedup_low": speedup[1],
+                    "speedup_high": speedup[2],
+                    "peak_memory": peaks[index],
+                }
+            )
+    return pd.DataFrame(rows, columns=list(SPEED_COLUMNS))
+
+
+def median_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float, float]:
+    """Median, and an interval for it that holds for any distribution.
+
+    Of the intervals between the k-th smallest and the k-th largest value, the narrowest whose
+    coverage ``1 - 2 P(Binomial(n, 1/2) < k)`` is at least `level`; NaN where there is none.
+    """
+    from scipy.stats import binom
+
+    ordered = np.sort(values)
+    n = len(ordered)
+    fitting = [k for k in range(1, n // 2 + 1) if 1 - 2 * binom.cdf(k - 1, n, 0.5) >= level]
+    if not fitting:
+        return float(np.median(ordered)), math.nan, math.nan
+    k = max(fitting)
+    return float(np.median(ordered)), float(ordered[k - 1]), float(ordered[n - k])
+
+
+# -- work ------------------------------------------------------------------------------------------
+
+
+def _job(
+    contender: Contender, work: str, size: int, length: int, beam: int
+) -> Callable[[], object]:
+    model = contender.model
+    if work == "forward":
+        run = model.probe(model.module, batch=size, source=length, target=length).run
+    else:
+        run = _decoding(model, size, length, beam)
+
+    def job() -> object:
+        with contender.attached(size * beam if work == "decode" else size):
+            return run()
+
+    return job
+
+
+def _decoding(model: ModelAdapter, size: int, length: int, beam: int) -> Callable[[], object]:
+    """Generate exactly so many tokens, so that all models do equal work."""
+    if isinstance(model, FairseqModel):
+        from fairseq.sequence_generator import SequenceGenerator
+
+        generator = SequenceGenerator(
+            [model.module],
+            model.target_dictionary,
+            beam_size=beam,
+            max_len_a=0,
+            max_len_b=length,
+            min_len=length,
+        )
+        tokens, lengths = model.source_tokens(size, length)
+        sources = {"src_tokens": tokens.to(model.device), "src_lengths": lengths.to(model.device)}
+        return lambda: generator.generate([model.module], {"net_input": sources})
+    assert isinstance(model, HuggingFaceModel)
+    if model.task not in ("causal-lm", "seq2seq"):
+        raise HeadtoolError(f"{model.spec} is a {model.task} model and does not decode")
+    source = length if model.task == "seq2seq" else 1
+    ids = torch.full((size, source), model.pad_id, device=model.device)
+    module: Any = model.module
+    options = {"num_beams": beam, "do_sample": False, "pad_token_id": model.pad_id}
+    return lambda: module.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        min_new_tokens=length,
+        max_new_tokens=length,
+        **options,
+    )
+
+
+# -- timing ----------------------------------------------------------------------------------------
+
+
+def _time(
+    jobs: Sequence[Callable[[], object]], device: torch.device, repetitions: int, inner: int
+) -> NDArray[np.float64]:
+    """Seconds of each job, [repetitions, jobs]."""
+    seconds = np.zeros((repetitions, len(jobs)))
+    for repetition in range(repetitions):
+        for turn in range(len(jobs)):
+            index = (repetition + turn) % len(jobs)
+            started = _now(device)
+            for _ in range(inner):
+                jobs[index]()
+            seconds[repetition, index] = (_now(device) - started) / inner
+    return seconds
+
+
+def _inner(job: Callable[[], object], device: torch.device) -> int:
+    """How often to run a job within one timing."""
+    started = _now(device)
+    job()
+    return max(1, math.ceil(_SHORTEST / max(_now(device) - started, 1e-6)))
+
+
+def _now(device: torch.device) -> float:
+    """Read the clock once all work is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    elif device.type == "mps":
+        torch.mps.synchronize()
+    return time.perf_counter()
+
+
+def _peak(job: Callable[[], object], model: ModelAdapter) -> float:
+    """Peak memory of a job in bytes, with the model's weights."""
+    weights = sum(weight.numel() * weight.element_size() for weight in model.module.parameters())
+    if model.device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(model.device)
+        before = torch.cuda.memory_allocated(model.device)
+        job()
+        return weights + torch.cuda.max_memory_allocated(model.device) - before
+    if model.device.type != "cpu":
+        return math.nan
+    return weights + _peak_of_profile(job)
+
+
+def _peak_of_profile(job: Callable[[], object]) -> float:
+    """Most memory that is allocated at once, from the profiler's record of the CPU allocator."""
+    from torch.profiler import ProfilerActivity, profile
+
+    with _no_stderr(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+        job()
+    events = cast(Any, record).profiler.kineto_results.events()
+    changes = sorted(
+        (event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"
+    )
+    return float(max(0, *np.cumsum([size for _, size in changes]))) if changes else 0.0
+
+
+@contextlib.contextmanager
+def _no_stderr() -> Iterator[None]:
+    """Hide what the profiler's C++ code writes when it starts and stops."""
+    sys.stderr.flush()
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "wb") as nowhere:
+            os.dup2(nowhere.fileno(), 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
