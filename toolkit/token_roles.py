@@ -132,10 +132,12 @@ class _Context:
         return torch.zeros_like(self.real).index_fill(1, self.offset.new_zeros(1), True)[:, None, :]
 
     def rarest(self) -> Tensor:
-        counts = self.vocabulary.counts.to(self.ids.device)[self.ids]
-        counts = counts.masked_fill(~self.ordinary, torch.inf)
+        # On the CPU: not every device has float64, and counts need its digits.
+        ordinary = self.ordinary.cpu()
+        counts = self.vocabulary.counts[self.ids.cpu()].masked_fill(~ordinary, torch.inf)
         fewest = counts.amin(dim=1, keepdim=True)
-        return ((counts == fewest) & self.ordinary & (fewest < self.vocabulary.common))[:, None, :]
+        found = (counts == fewest) & ordinary & (fewest < self.vocabulary.common)
+        return found.to(self.ids.device)[:, None, :]
 
 
 @dataclass(frozen=True)
@@ -220,14 +222,14 @@ class _Asked:
             counted = context.ordinary & (choices >= 2) & (ways > 0)
             self.targets.append(targets)
             self.counted.append(counted)
-            queries.append(counted.sum(dim=1))
-            share = ways.double() / choices.clamp(min=1)
-            expected.append(share.masked_fill(~counted, 0.0).sum(dim=1))
-        asked = torch.stack(queries, dim=1).cpu().numpy()
+            queries.append(counted.sum(dim=1).cpu())
+            share = ways.cpu().double() / choices.cpu().clamp(min=1)
+            expected.append(share.masked_fill(~counted.cpu(), 0.0).sum(dim=1))
+        asked = torch.stack(queries, dim=1).numpy()
         self._pairs = asked.nonzero()  # of sentence and detail
         self.detail: NDArray[np.int64] = self._pairs[1]
         self.queries = asked[self._pairs].astype(np.float64)
-        self.expected: NDArray[np.float64] = torch.stack(expected, dim=1).cpu().numpy()[self._pairs]
+        self.expected: NDArray[np.float64] = torch.stack(expected, dim=1).numpy()[self._pairs]
 
     def hits(self, best: Tensor) -> NDArray[np.float64]:
         """Hits per pair of sentence and detail, and head, [P, H]; `best` is [B, H, T]."""
