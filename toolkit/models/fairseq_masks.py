@@ -47,9 +47,9 @@ class _Chunk:
     source
         What the whole model's decoder reads.
     trace, stores
-        Residuals and heads' outputs of each site, keys and values of each layer; rows are B x N.
+        Residuals and heads' outputs of each site, keys and values of each layer, [X, E].
     likely
-        For beam search: the most probable symbols after each node, [B * N, K].
+        For beam search: the most probable symbols after each node, [X, K].
     certificate
         For greedy search: what makes most of the vocabulary superfluous.
     """
@@ -229,14 +229,15 @@ class MaskedSearches:
         tokens = tokens[:, : int((~self._padding(tokens)).sum(dim=1).max())]
         padding, trace = self._padding(tokens), Trace()
         source = self._encode(self.encoder.embed(tokens), padding, None, trace)
-        rows = len(sentences) * tree.nodes
-        stores = [source.bias.new_empty((rows, 2 * self._width(n))) for n in self._layers]
-        x = self.stack.embed(tree.tokens.flatten(), tree.depth.flatten())
+        stores = [
+            source.bias.new_empty((len(tree.tokens), 2 * self._width(n))) for n in self._layers
+        ]
+        x = self.stack.embed(tree.tokens, tree.depth)
         firsts = [0 for _ in self._layers]
         features = self._pass(x, tree, source, stores, firsts, 1, None, trace)
         likely, certificate = None, None
         if self.greedy:
-            certificate = Certificate.of(self.vocabulary, features, tree.depth.flatten())
+            certificate = Certificate.of(self.vocabulary, features, tree.depth)
         else:
             likely = self.vocabulary.likely(features)
         return _Chunk(chosen, tree, padding, source, trace, stores, likely, certificate)
@@ -258,28 +259,23 @@ class MaskedSearches:
 
         Keys and values go into the stores, per layer from row `firsts` on.
         """
-        size, nodes = tree.tokens.shape
+        size = len(tree.begins)
         bias = tree.bias.repeat(masks, 1, 1, 1) if masks > 1 else tree.bias
-        rows = masks * size
+        shared = torch.arange(size, device=bias.device).repeat(masks)
+        reads = None if len(source.bias) == len(shared) else shared
 
         def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
             part = stores[layer][firsts[layer] : firsts[layer] + len(keys)]
             width = keys.shape[1]
             part[:, :width], part[:, width:] = keys, values
             heads = self.stack.layers[layer].self_attn.num_heads
-            shape = (rows, nodes, heads, width // heads)
-            return attention(
-                queries.view(rows, nodes, width),
-                keys.view(shape).transpose(1, 2),
-                values.view(shape).transpose(1, 2),
-                bias,
-            ).view(queries.shape)
+            shape = (masks * size, tree.nodes, heads, width // heads)
+            padded = [tree.padded(rows, masks) for rows in (queries, keys, values)]
+            per_head = [rows.view(shape).transpose(1, 2) for rows in padded[1:]]
+            return tree.unpadded(attention(padded[0], per_head[0], per_head[1], bias))
 
         def cross(layer: int, queries: Tensor) -> Tensor:
-            rows_ = None
-            if len(source.bias) != rows:
-                rows_ = torch.arange(size, device=queries.device).repeat(masks)
-            return source.attend(layer, queries.view(rows, nodes, -1), rows_).view(queries.shape)
+            return tree.unpadded(source.attend(layer, tree.padded(queries, masks), reads))
 
         return self.stack.run(x, attend, cross, handler, trace)
 
@@ -311,7 +307,7 @@ class MaskedSearches:
                 self._prefill(chunk, source, memory, firsts, gating, count, place, in_decoder)
             )
         values, tokens = (torch.cat(column) for column in zip(*lists, strict=True))
-        shape = (len(sentence), chunk.tree.nodes, self.vocabulary.count)
+        first_rows = torch.arange(len(masks), device=sentence.device) * len(chunk.tree.tokens)
         search = self.searches(len(sentence))
 
         def gate(rows: Tensor) -> Handler:
@@ -327,13 +323,18 @@ class MaskedSearches:
             start=self.start,
             sentence=sentence,
             source_row=torch.cat(source_rows),
-            known=Known(chunk.tree, values.view(shape), tokens.view(shape)),
+            known=Known(
+                chunk.tree,
+                values,
+                tokens,
+                (first_rows[:, None] + chunk.tree.begins).flatten(),
+            ),
         )
         return search
 
     def _passes(self, chunk: _Chunk, masks: Sequence[Gates]) -> Iterator[tuple[int, int]]:
         """Cut masks into runs, first and number, that begin to matter at the same place."""
-        together = max(1, _NODES_AT_ONCE // chunk.tree.tokens.numel())
+        together = max(1, _NODES_AT_ONCE // len(chunk.tree.tokens))
         first = 0
         while first < len(masks):
             count = 1
@@ -348,18 +349,16 @@ class MaskedSearches:
 
     def _memory(self, chunk: _Chunk, masks: Sequence[Gates]) -> Memory:
         """Make room for keys and values; below a masked layer they are those of the whole model."""
-        size, nodes = chunk.tree.tokens.shape
         begins = [place // 2 if in_decoder else -1 for in_decoder, place in map(self._first, masks)]
-        sentence = torch.arange(size, device=chunk.sentences.device)
         stores, starts, bases = [], [], []
         for layer, known in enumerate(chunk.stores):
             base, filled = [], len(known)
             for begin in begins:
                 if layer <= begin:
-                    base.append(sentence * nodes)
+                    base.append(chunk.tree.begins)
                 else:
-                    base.append(filled + sentence * nodes)
-                    filled += size * nodes
+                    base.append(filled + chunk.tree.begins)
+                    filled += len(known)
             store = known.new_empty((filled + len(masks) * len(known) // 4, known.shape[1]))
             store[: len(known)] = known
             stores.append(store)
@@ -379,17 +378,17 @@ class MaskedSearches:
         in_decoder: bool,
     ) -> tuple[Tensor, Tensor]:
         """Compute the tree's nodes under some masks; their best continuations."""
-        tree, depth = chunk.tree, chunk.tree.depth.flatten()
+        tree, depth = chunk.tree, chunk.tree.depth
         x: Tensor | Start
         if in_decoder:
             residual, contexts = chunk.trace.at[list(self.decoder_sites)[place]]
             layer, cross = divmod(place, 2)
             x = Start(layer, bool(cross), residual.repeat(masks, 1), contexts.repeat(masks, 1))
         else:
-            x = self.stack.embed(tree.tokens.flatten(), depth).repeat(masks, 1)
-        wide = {
-            site: rows.repeat_interleave(tree.nodes, dim=0) for site, rows in gating.gates.items()
-        }
+            x = self.stack.embed(tree.tokens, depth).repeat(masks, 1)
+        counts = torch.diff(tree.begins, append=tree.begins.new_tensor([len(tree.tokens)]))
+        counts = counts.repeat(masks)
+        wide = {site: rows.repeat_interleave(counts, dim=0) for site, rows in gating.gates.items()}
         handler = Gating(wide, gating.replacements)
         features = self._pass(x, tree, source, memory.stores, firsts, masks, handler)
         if chunk.likely is not None:

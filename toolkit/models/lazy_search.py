@@ -121,12 +121,15 @@ class Known:
     tree
         The tree.
     values, tokens
-        Best continuations of every node, [P, N, C].
+        Best continuations of every node for every search, [Y, C].
+    begins
+        The row of the first node of each search, [P].
     """
 
     tree: PrefixTree
     values: Tensor
     tokens: Tensor
+    begins: Tensor
 
 
 class Vocabulary:
@@ -279,7 +282,7 @@ def search_lazily(
             values = torch.full(shape, -torch.inf, device=device, dtype=torch.float32)
             tokens = torch.zeros(shape, dtype=torch.long, device=device)
         else:
-            place = ids[:, None], codes.clamp(min=0)
+            place = known.begins[ids][:, None] + codes.clamp(min=0)
             values, tokens = known.values[place], known.tokens[place]
         wanted = search.needed(values, tokens, missing)
         values.masked_fill_(missing[:, :, None], -torch.inf)

@@ -39,12 +39,17 @@ class Visits:
 
 @dataclass(frozen=True)
 class PrefixTree:
-    """The useful prefixes of some sentences, padded to the same number.
+    """The useful prefixes of some sentences, X in all and up to N a sentence.
 
     Attributes
     ----------
     tokens, depth
-        Last token of each node and its position, [B, N]; node 0 is the empty prefix.
+        Last token of each node and its position, [X], sentence after sentence; the first node of
+        each is the empty prefix.
+    begins
+        The first node of each sentence, [B].
+    cells
+        Where each node is in a grid of sentences by N nodes, [X].
     bias
         Zero where a node's ancestor (or the node itself) is, else minus infinity, [B, 1, N, N].
         A padding node sees itself.
@@ -56,6 +61,8 @@ class PrefixTree:
 
     tokens: Tensor
     depth: Tensor
+    begins: Tensor
+    cells: Tensor
     bias: Tensor
     keys: Tensor
     children: Tensor
@@ -63,8 +70,8 @@ class PrefixTree:
 
     @property
     def nodes(self) -> int:
-        """Nodes a sentence, padding included."""
-        return self.tokens.shape[1]
+        """Most nodes of a sentence."""
+        return self.bias.shape[3]
 
     @classmethod
     def of(
@@ -85,28 +92,51 @@ class PrefixTree:
                 node_of[visit] = len(row)
                 row.append((node_of[parent] if parent >= 0 else -1, token, depth))
         width = max(map(len, rows))
-        tokens = np.zeros((len(rows), width), dtype=np.int64)
-        depths = np.zeros((len(rows), width), dtype=np.int64)
+        sizes = np.array(list(map(len, rows)))
         sees = np.zeros((len(rows), width, width), dtype=np.bool_)
         sees[:, np.arange(width), np.arange(width)] = True
         keys, children = [], []
         for i, row in enumerate(rows):
-            for node, (parent, token, depth) in enumerate(row):
-                tokens[i, node], depths[i, node] = token, depth
+            for node, (parent, token, _) in enumerate(row):
                 if parent >= 0:
                     sees[i, node] |= sees[i, parent]
                     keys.append((i * width + parent) * vocabulary + token)
                     children.append(node)
         order = np.argsort(np.array(keys, dtype=np.int64), kind="stable")
         bias = torch.zeros(sees.shape).masked_fill(torch.from_numpy(~sees), -torch.inf)
+        flat = np.array([node for row in rows for node in row], dtype=np.int64)
+
+        def tensor(array: NDArray[np.int64]) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
         return cls(
-            torch.from_numpy(tokens).to(device),
-            torch.from_numpy(depths).to(device),
+            tensor(flat[:, 1]),
+            tensor(flat[:, 2]),
+            tensor(sizes.cumsum() - sizes),
+            tensor((np.arange(width) < sizes[:, None]).ravel().nonzero()[0]),
             bias[:, None].to(device),
-            torch.from_numpy(np.array(keys, dtype=np.int64)[order]).to(device),
-            torch.from_numpy(np.array(children, dtype=np.int64)[order]).to(device),
+            tensor(np.array(keys, dtype=np.int64)[order]),
+            tensor(np.array(children, dtype=np.int64)[order]),
             vocabulary,
         )
+
+    def padded(self, rows: Tensor, times: int) -> Tensor:
+        """Put rows [times * X, E] into grids [times * B, N, E]."""
+        grids, cells = times * len(self.begins), len(self.begins) * self.nodes
+        place = self.cells.repeat(times)
+        if times > 1:
+            place += (
+                torch.arange(times, device=place.device).repeat_interleave(len(self.cells)) * cells
+            )
+        room = rows.new_zeros((times * cells, rows.shape[1]))
+        return room.index_copy_(0, place, rows).view(grids, self.nodes, -1)
+
+    def unpadded(self, grids: Tensor) -> Tensor:
+        """Undo `padded`."""
+        cells = len(self.begins) * self.nodes
+        times = len(grids) // len(self.begins)
+        per_time = grids.reshape(times, cells, -1).index_select(1, self.cells)
+        return per_time.view(times * len(self.cells), -1)
 
     def child(self, sentence: Tensor, node: Tensor, token: Tensor) -> Tensor:
         """The node of a prefix that continues another one; -1 where the tree has none."""
