@@ -187,7 +187,7 @@ def assemble(
         name: {budget: ~row for budget, row in zip(main.budgets, closed, strict=True)}
         for name, closed in main.closed.items()
     }
-    if len(scores) == 1:
+    if len(scores) == 1 and found.singles:
         notes.append(
             f"agreement between methods is left out: {next(iter(scores))} is the only method"
         )

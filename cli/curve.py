@@ -15,7 +15,7 @@ from headtool.cli.curve_options import (
     SelectData,
     Steps,
 )
-from headtool.cli.launch import launch, print_json, raise_failures
+from headtool.cli.launch import finish, launch, print_json
 from headtool.cli.options import (
     BatchTokens,
     Bpe,
@@ -136,4 +136,4 @@ def curve(
         console = out()
         for part in curve_tables(comparison):
             console.print(part)
-    raise_failures(comparison)
+    finish(comparison, quiet=quiet)

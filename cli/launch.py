@@ -20,7 +20,7 @@ from headtool.errors import HeadtoolError
 if TYPE_CHECKING:
     from headtool.analysis.comparison import Comparison
 
-__all__ = ["launch", "print_json", "raise_failures"]
+__all__ = ["finish", "launch", "print_json"]
 
 
 def launch(
@@ -99,11 +99,6 @@ def launch(
         )
     for line in comparison.settings["notes"]:
         note(line, quiet=quiet)
-    if out is not None:
-        from headtool.reports.writing import write_report
-
-        page = write_report(out)
-        note(f"written to {out}; open {page}", quiet=quiet)
     return comparison
 
 
@@ -119,14 +114,21 @@ def print_json(comparison: Comparison, schema: str, tables: Sequence[str]) -> No
     typer.echo(json.dumps(document, indent=1, allow_nan=False))
 
 
-def raise_failures(comparison: Comparison) -> None:
-    """Tell, after everything else is printed and kept, which methods failed.
+def finish(comparison: Comparison, *, quiet: bool) -> None:
+    """Render the run, if there is one, and tell which methods failed.
+
+    The last thing that a command does: all results are printed and kept by now.
 
     Raises
     ------
     HeadtoolError
-        If any did.
+        If a method failed.
     """
+    if comparison.folder is not None:
+        from headtool.reports.writing import write_report
+
+        page = write_report(comparison.folder)
+        note(f"written to {comparison.folder}; open {page}", quiet=quiet)
     rows = comparison.failures.to_dict("records")
     if rows:
         reasons = "; ".join(f"{row['method']}: {row['error']}" for row in rows)
