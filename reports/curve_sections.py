@@ -10,7 +10,7 @@ from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Sect
 from headtool.reports.contents import Contents
 from headtool.reports.facts import default_budget, level_of, matched
 from headtool.reports.line_charts import Interval, Line, interval_chart, line_chart
-from headtool.reports.words import number, percent
+from headtool.reports.words import digits, number, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -219,9 +219,9 @@ def _value_table(contents: Contents, rows: pd.DataFrame) -> DataTable | None:
 
 def _value_cell(row: pd.Series) -> Cell:
     whole = row["value"] - row["delta"]
-    text = number(row["value"])
+    text = digits(row["value"])
     if math.isfinite(row["low"]) and math.isfinite(row["high"]) and row["share"] > 0:
-        text += f" [{number(whole + row['low'])}, {number(whole + row['high'])}]"
+        text += f" [{digits(whole + row['low'])}, {digits(whole + row['high'])}]"
     return Cell(text, float(row["value"]))
 
 

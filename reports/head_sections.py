@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["doing", "heads_section"]
 
+_FEW = 300  # heads up to which also the small grids name each
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # one character a head in the page's data
 
 
@@ -121,6 +122,7 @@ def _grid(heads: Heads, choices: Choices, which: int, kind: str, *, interactive:
     budget = choices.budgets[choices.budget][0] if choices.budgets else None
     stays = view.kept.get(budget) if budget is not None else None
     cells = {}
+    few = len(heads.places) <= _FEW
     for i, place in enumerate(heads.places):
         if place[0] != kind:
             continue
@@ -130,7 +132,7 @@ def _grid(heads: Heads, choices: Choices, which: int, kind: str, *, interactive:
         words = [heads.names[i], state, f"rank {view.ranks[i]}" if view.ranks else "", verdict]
         cells[place[1:]] = SquareCell(
             f"{state} s{step}" if step >= 0 else f"{state} unknown",
-            ", ".join(word for word in words if word),
+            ", ".join(word for word in words if word) if interactive or few else "",
             verdict if interactive else "",
             i,
         )
@@ -214,9 +216,10 @@ def _facts(contents: Contents, heads: Heads, place: Place) -> list[list[str]]:
     what = "with it alone" if contents.all_but_one else "without it"
     lines = [[f"{contents.metric} {what}", number(row["delta"]) + interval]]
     if "p" in row:
-        lines.append(
-            ["p", f"{p_value(row['p'])}, adjusted {p_value(row['p_adjusted'])}".replace("p = ", "")]
+        raw, adjusted = (
+            p_value(row[name]).removeprefix("p ").removeprefix("= ") for name in ("p", "p_adjusted")
         )
+        lines.append(["p", f"{raw}, adjusted {adjusted}"])
     if row.get("verdict"):
         lines.append(["verdict", str(row["verdict"])])
     if "mde" in row and not math.isnan(row["mde"]):
