@@ -176,6 +176,8 @@ def roles(
     else:
         if treebank and data is not None:
             raise HeadtoolError("--treebank and --data exclude each other; leave one out")
+        if data is not None and data.lower().endswith(".conllu"):
+            raise HeadtoolError(f"{data} is a treebank; give it with --treebank")
         if treebank and columns is not None:
             raise HeadtoolError("--columns is for --data; leave it out with --treebank")
         limits = check_thresholds(_thresholds(threshold))

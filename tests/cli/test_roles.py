@@ -224,7 +224,7 @@ COMMANDS = [
     ("--treebank dev.conllu --role positional --frequencies counts", ["rare-token", "--role"]),
     ("--treebank dev.conllu --force", ["--force replaces a run at --out"]),
     ("--treebank dev.conllu --kept dev.conllu", ["dev.conllu"]),
-    ("--data dev.conllu", ["unknown suffix '.conllu'"]),
+    ("--data dev.conllu", ["dev.conllu is a treebank; give it with --treebank"]),
 ]
 
 
