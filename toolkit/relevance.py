@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -51,6 +51,8 @@ _PRODUCTS = {
     torch.Tensor.__mul__,
     torch.Tensor.__rmul__,
 }
+_ADDED_PRODUCTS = {torch.baddbmm, torch.Tensor.baddbmm}
+_FACTORS = ("batch1", "batch2")
 _SOFTMAX = {
     torch.softmax,
     torch.special.softmax,
@@ -207,13 +209,18 @@ class _Rules(TorchFunctionMode):
             with self:
                 return explicit_attention(*args, **kwargs, on_softmax=lambda weights: weights)
         if func is torch.nn.functional.layer_norm:
-            return _layer_norm(*args, **kwargs)
+            return _layer_norm(func(*args, **kwargs), *args, **kwargs)
         if func is torch.nn.functional.rms_norm:
-            return _rms_norm(*args, **kwargs)
+            return _rms_norm(func(*args, **kwargs), *args, **kwargs)
         if func in (torch.rsqrt, torch.Tensor.rsqrt):
             return func(*args, **kwargs).detach()
         if func in _PRODUCTS and all(_is_signal(arg) for arg in args[:2]) and len(args) > 1:
             return func(*map(_halved, args[:2]), *args[2:], **kwargs)
+        if func in _ADDED_PRODUCTS:
+            added, first, second = (*args, *(kwargs.pop(n) for n in _FACTORS if n in kwargs))
+            if _is_signal(first) and _is_signal(second):
+                first, second = _halved(first), _halved(second)
+            return func(added, first, second, **kwargs)
         result = func(*args, **kwargs)
         if func in _SOFTMAX and self.constant_attention:
             return result.detach()
@@ -245,29 +252,37 @@ def _identity_rule(given: Tensor, result: Tensor) -> Tensor:
     """The result as a multiple of what was given, elementwise; zero given keeps no relevance."""
     safe = torch.where(given == 0, torch.ones_like(given), given)
     ratio = torch.where(given == 0, torch.zeros_like(given), result / safe).detach()
-    # The value is the result itself where zero was given, as for an activation with f(0) != 0.
-    return given * ratio + (result - given * ratio).detach()
+    return _with_value(given * ratio, result)
 
 
 def _layer_norm(
+    value: Tensor,
     given: Tensor,
-    normalized_shape: Any,
+    normalized_shape: Sequence[int],
     weight: Tensor | None = None,
     bias: Tensor | None = None,
     eps: float = 1e-5,
 ) -> Tensor:
-    axes = tuple(range(-len(tuple(normalized_shape)), 0))
+    """The norm's value, with the gradient that it has if its scale is a constant."""
+    axes = tuple(range(-len(normalized_shape), 0))
     centred = given - given.mean(dim=axes, keepdim=True)
-    scale = (centred.square().mean(dim=axes, keepdim=True) + eps).rsqrt().detach()
-    result = centred * scale
-    result = result if weight is None else result * weight
-    return result if bias is None else result + bias
+    scale = (centred.detach().square().mean(dim=axes, keepdim=True) + eps).rsqrt()
+    return _with_value(centred * scale * (1.0 if weight is None else weight), value)
 
 
 def _rms_norm(
-    given: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
+    value: Tensor,
+    given: Tensor,
+    normalized_shape: Sequence[int],
+    weight: Tensor | None = None,
+    eps: float | None = None,
 ) -> Tensor:
-    axes = tuple(range(-len(tuple(normalized_shape)), 0))
+    axes = tuple(range(-len(normalized_shape), 0))
     eps = torch.finfo(given.dtype).eps if eps is None else eps
-    result = given * (given.square().mean(dim=axes, keepdim=True) + eps).rsqrt().detach()
-    return result if weight is None else result * weight
+    scale = (given.detach().square().mean(dim=axes, keepdim=True) + eps).rsqrt()
+    return _with_value(given * scale * (1.0 if weight is None else weight), value)
+
+
+def _with_value(carrier: Tensor, value: Tensor) -> Tensor:
+    """Give a tensor another value; its gradient stays."""
+    return carrier + (value - carrier).detach()

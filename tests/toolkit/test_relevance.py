@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers as tf
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
@@ -21,6 +22,14 @@ LEAKY = {
     "M2M-100": "positions are no embedding module, and keep theirs",
     "ViT": "pixels are no embeddings",
 }
+
+
+ALIBI = {
+    "MPT": (tf.models.mpt.modeling_mpt, "build_mpt_alibi_tensor"),
+    "Bloom": (tf.models.bloom.modeling_bloom, "build_alibi_tensor"),
+    "Falcon, multi-head": (tf.models.falcon.modeling_falcon, "build_alibi_tensor"),
+}
+"""Families that add constants to the scores, which keep relevance of their own."""
 
 
 class Softmaxes(TorchFunctionMode):
@@ -80,8 +89,12 @@ def test_relevance_is_conserved_where_there_are_no_biases(name: str) -> None:
     assert arrived == pytest.approx(float(logits[..., 0].sum()), rel=1e-6, abs=1e-6)
 
 
-@pytest.mark.parametrize("name", ["BERT", "GPT-2", "Llama", "T5", "BART"])
-def test_softmax_keeps_all_that_attnlrp_loses(name: str) -> None:
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in LEAKY])
+def test_softmax_keeps_all_that_attnlrp_loses(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if name in ALIBI:
+        place, function = ALIBI[name]
+        build = getattr(place, function)
+        monkeypatch.setattr(place, function, lambda *args, **kwargs: 0 * build(*args, **kwargs))
     model = without_biases(name)
     logits, arrived, leak = run(model, "attnlrp")
     total = float(logits[..., 0].sum())
@@ -99,6 +112,18 @@ def test_values_do_not_change(name: str, rule: str) -> None:
     torch.testing.assert_close(logits, expected, rtol=1e-9, atol=1e-9)
     assert not any(part._forward_hooks for part in model.modules())
     assert all(weight.requires_grad for weight in model.parameters())
+
+
+@pytest.mark.parametrize("norm", [nn.RMSNorm(6), nn.LayerNorm(6)])
+def test_norms_pass_on_all_relevance(norm: nn.Module) -> None:
+    norm = norm.double()
+    x = torch.randn(3, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    x.requires_grad_()
+    with relevance_rules(norm):
+        y = norm(x)
+    (gradient,) = torch.autograd.grad(y[:, 2].sum(), x)
+    torch.testing.assert_close((x * gradient).sum(dim=1), y[:, 2])
+    torch.testing.assert_close(y, norm(x))
 
 
 class OneLayer(nn.Module):
