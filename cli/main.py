@@ -17,6 +17,7 @@ from headtool.cli import (
     compare,
     correlate,
     curve,
+    dynamics,
     heads,
     methods,
     prune,
@@ -90,6 +91,7 @@ app.command("compare", epilog=compare.EXAMPLES)(compare.compare)
 app.command("curve", epilog=curve.EXAMPLES)(curve.curve)
 app.command("correlate", epilog=correlate.EXAMPLES)(correlate.correlate)
 app.command("prune", epilog=prune.EXAMPLES)(prune.prune)
+app.command("dynamics", epilog=dynamics.EXAMPLES)(dynamics.dynamics)
 app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("roles", epilog=roles.EXAMPLES)(roles.roles)
 app.command("speed", epilog=speed.EXAMPLES)(speed.speed)

@@ -117,10 +117,11 @@ def trace(model: nn.Module, handles: Sequence[SiteHandle], probe: Probe) -> list
     finally:
         for hook in hooks:
             hook.remove()
-    return [
-        _unit(name, modules[name], tuple(uses), *calls[name], probe)
-        for name, uses in grouped.items()
-    ]
+    with torch.enable_grad():
+        return [
+            _unit(name, modules[name], tuple(uses), *calls[name], probe)
+            for name, uses in grouped.items()
+        ]
 
 
 def unit_name(model: nn.Module, handle: SiteHandle) -> str:
@@ -163,7 +164,7 @@ def _unit(
     ]
     hooks.append(handle.module.register_forward_pre_hook(_stop, prepend=True))
     try:
-        with torch.enable_grad(), AttentionWatch(lambda probabilities: probabilities):
+        with AttentionWatch(lambda probabilities: probabilities):
             torch.func.functional_call(
                 module, weights, tuple(None if _is_cache(a) else a for a in args), given
             )
@@ -193,34 +194,37 @@ def _per_head(contexts: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, PerH
     reading = {key: value for key, value in tensors.items() if value.requires_grad}
     if not reading:
         return {}
-    per_head = []
+    # By tensor and axis, which slices each head reads: [H, slices]. Whole masks would take as much
+    # memory as the weights, for every head.
+    slices: dict[str, list[list[Tensor]]] = {
+        key: [[] for _ in value.shape] for key, value in reading.items()
+    }
     for head in range(contexts.shape[2]):
         mark = torch.zeros_like(contexts)
         mark[:, :, head] = torch.nan
         gradients = torch.autograd.grad(
             contexts, list(reading.values()), mark, retain_graph=True, allow_unused=True
         )
-        per_head.append(
-            [
-                torch.zeros_like(tensor, dtype=torch.bool) if gradient is None else gradient.isnan()
-                for tensor, gradient in zip(reading.values(), gradients, strict=True)
-            ]
-        )
-    touched = {
-        key: torch.stack(column)
-        for key, column in zip(reading, zip(*per_head, strict=True), strict=True)
-    }
-    return {key: _axis(value) for key, value in touched.items() if value.any()}
+        for (key, tensor), gradient in zip(reading.items(), gradients, strict=True):
+            read = torch.zeros_like(tensor) if gradient is None else gradient
+            for axis, found in enumerate(slices[key]):
+                found.append(_any_nan(read, axis))
+    stacked = {key: [torch.stack(found) for found in axes] for key, axes in slices.items()}
+    return {key: _axis(axes) for key, axes in stacked.items() if axes and axes[0].any()}
 
 
-def _axis(touched: Tensor) -> PerHead | None:
-    """Find the axis along which heads differ in what they read [H, *shape], if there is one.
+def _any_nan(tensor: Tensor, axis: int) -> Tensor:
+    """Which slices of an axis hold NaN, which a sum keeps."""
+    others = [i for i in range(tensor.ndim) if i != axis]
+    return (tensor.sum(dim=others) if others else tensor).isnan()
+
+
+def _axis(axes: Sequence[Tensor]) -> PerHead | None:
+    """Find the axis along which heads differ in what they read, of [H, slices] for each.
 
     A single head has nothing to differ from; it reads one slice of several.
     """
-    for axis in range(touched.ndim - 1):
-        others = tuple(i + 1 for i in range(touched.ndim - 1) if i != axis)
-        slices = touched.any(dim=others) if others else touched
+    for axis, slices in enumerate(axes):
         alone = len(slices) == 1 and slices.shape[1] > 1 and slices.sum() == 1
         if alone or (slices != slices[:1]).any():
             return PerHead(axis, slices.T.cpu().numpy())

@@ -1,0 +1,364 @@
+"""``headtool dynamics``: head importance and prunability over the checkpoints of a training run."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headtool.cli.console import note, out, prepare_messages, progress_bar
+from headtool.cli.curve_options import KeepOne, SelectData, Steps
+from headtool.cli.loading import read_data
+from headtool.cli.options import (
+    BatchTokens,
+    Bpe,
+    Columns,
+    Data,
+    Device,
+    Dtype,
+    FairseqData,
+    Force,
+    Format,
+    Kinds,
+    Limit,
+    Metric,
+    Out,
+    OutputFormat,
+    Quiet,
+    Seed,
+    Settings,
+    TrustCheckpoint,
+    Verbose,
+    parse_settings,
+)
+from headtool.cli.searching import Beam, Greedy, LengthPenalty, asked_search, resolved_search
+from headtool.errors import HeadtoolError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from headtool.data import TextData
+    from headtool.methods.base import Method
+    from headtool.models.base import ModelAdapter
+    from headtool.models.generation import Search
+    from headtool.progress import Progress
+    from headtool.stages import Stages
+
+__all__ = ["dynamics"]
+
+EXAMPLES = (
+    "Examples:\n\n"
+    "headtool dynamics --checkpoints 'run/checkpoint*.pt' --data dev.de,dev.en --out runs/dyn\n\n"
+    "headtool dynamics --checkpoints path/to/trainer-output --data dev.tsv --method ablation\n\n"
+    "headtool dynamics --checkpoints 'run/checkpoint[0-9].pt' --data dev.de,dev.en --metric bleu"
+)
+
+Checkpoints = Annotated[
+    str,
+    typer.Option(
+        metavar="PATTERN",
+        help="Quoted: fairseq checkpoints such as 'run/checkpoint*.pt', folders of transformers "
+        "models such as 'run/checkpoint-*', or the output folder of a Trainer.",
+        rich_help_panel="Model",
+    ),
+]
+OneMethod = Annotated[
+    str, typer.Option("--method", metavar="NAME", help="Scoring method; see `headtool methods`.")
+]
+
+
+def dynamics(
+    checkpoints: Checkpoints,
+    method: OneMethod = "gradient",
+    data: Data = None,
+    select_data: SelectData = None,
+    settings: Settings = None,
+    kind: Kinds = None,
+    metric: Metric = None,
+    beam: Beam = None,
+    greedy: Greedy = False,
+    length_penalty: LengthPenalty = None,
+    steps: Steps = "20%",
+    keep_one_per_layer: KeepOne = False,
+    columns: Columns = None,
+    limit: Limit = None,
+    batch_tokens: BatchTokens = 4096,
+    seed: Seed = 0,
+    device: Device = "auto",
+    dtype: Dtype = "float32",
+    fairseq_data: FairseqData = None,
+    bpe: Bpe = None,
+    trust_checkpoint: TrustCheckpoint = False,
+    output_dir: Out = None,
+    force: Force = False,
+    output: Format = OutputFormat.table,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+) -> None:
+    """Follow heads over training: their scores, what pruning costs, and how stable their ranks are.
+
+    At each checkpoint, heads are scored on one half of the data and removed in ascending order; the
+    other half shows what is left, relative to the whole model of that checkpoint. With --out, an
+    interrupted run continues.
+    """
+    prepare_messages(quiet=quiet, verbose=verbose)
+    from headtool.analysis.dynamics import prunability, rank_stability
+    from headtool.heads import parse_kinds
+    from headtool.methods import get_method
+    from headtool.results import json_rows
+    from headtool.runs import check_output, write_run
+    from headtool.stages import stages
+
+    found = find_checkpoints(checkpoints)
+    scorer = get_method(method).configured(parse_settings(settings or [], [method])[method])
+    kinds = parse_kinds(kind) if kind is not None else None
+    asked = asked_search(metric, beam=beam, greedy=greedy, length_penalty=length_penalty)
+    if output_dir is not None:
+        check_output(output_dir, force=force)
+    elif force:
+        raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
+    if data is None:
+        raise HeadtoolError("--data is missing: name the data that the checkpoints are tried on")
+    text = read_data(data, checkpoints, columns=columns, limit=limit)
+    chooser = None
+    if select_data is not None:
+        chooser = read_data(select_data, checkpoints, columns=columns, limit=limit)
+    loading = {
+        "device": device,
+        "dtype": dtype,
+        "fairseq_data": fairseq_data,
+        "bpe": bpe,
+        "trust_checkpoint": trust_checkpoint,
+    }
+    job = _Job(
+        scorer,
+        text,
+        chooser,
+        kinds,
+        metric,
+        asked,
+        steps,
+        keep_one_per_layer,
+        limit,
+        batch_tokens,
+        seed,
+    )
+    source = {
+        "command": "dynamics",
+        "checkpoints": [_stamp(spec) for _, spec in found],
+        "options": {**job.described, **loading},
+    }
+    with progress_bar(quiet=quiet) as progress, stages(output_dir, source, force=force) as kept:
+        tables = job.run(found, loading, kept, progress)
+        tables["prunability"] = prunability(tables["curves"])
+        tables["stability"] = rank_stability(tables["scores"])
+        if output_dir is not None:
+            write_run(
+                output_dir,
+                command=shlex.join(["headtool", *sys.argv[1:]]),
+                provenance={"dynamics": source, **job.sources},
+                tables=tables,
+                force=force,
+            )
+    if output_dir is not None:
+        note(f"written to {output_dir}", quiet=quiet)
+    if output is OutputFormat.json:
+        document = {
+            "schema": "headtool/dynamics/1",
+            "provenance": {**source, "by_checkpoint": job.sources},
+            **{name: json_rows(frame) for name, frame in tables.items()},
+        }
+        typer.echo(json.dumps(document, indent=1, allow_nan=False))
+    elif output is OutputFormat.csv:
+        typer.echo(tables["curves"].to_csv(index=False), nl=False)
+    else:
+        from headtool.reports.dynamics_tables import dynamics_tables
+
+        console = out()
+        for part in dynamics_tables(tables, method, str(job.metric_name)):
+            console.print(part)
+
+
+def find_checkpoints(pattern: str) -> list[tuple[str, str]]:
+    """Find the checkpoints that a pattern names, in the order of training.
+
+    Returns
+    -------
+    list of (name, SPEC)
+        Ordered by the last number in their names. Where some have none (``checkpoint_best.pt``),
+        these are copies of others and left out.
+
+    Raises
+    ------
+    HeadtoolError
+        If there are fewer than two.
+    """
+    place = os.path.expanduser(pattern)
+    if os.path.isdir(place):
+        place = os.path.join(glob.escape(place), "checkpoint*")
+    paths = [Path(path) for path in glob.glob(place)]
+    paths = [path for path in paths if path.suffix == ".pt" or (path / "config.json").is_file()]
+    numbered = [path for path in paths if re.search(r"\d", path.stem)]
+    paths = sorted(numbered or paths, key=lambda path: (_number(path), path.name))
+    if len(paths) < 2:
+        raise HeadtoolError(
+            f"--checkpoints '{pattern}' names {len(paths)} checkpoints, and two make a course; "
+            "quote a pattern such as 'run/checkpoint*.pt', or name the output folder of a Trainer"
+        )
+    return [(path.stem, f"fairseq:{path}" if path.suffix == ".pt" else str(path)) for path in paths]
+
+
+def _number(path: Path) -> int:
+    numbers = re.findall(r"\d+", path.stem)
+    return int(numbers[-1]) if numbers else 0
+
+
+def _stamp(spec: str) -> dict[str, Any]:
+    """What tells a checkpoint from a later one of the same name, without reading it."""
+    path = Path(spec.removeprefix("fairseq:"))
+    file = path if path.is_file() else path / "config.json"
+    return {"spec": spec, "bytes": file.stat().st_size, "modified": file.stat().st_mtime_ns}
+
+
+class _Job:
+    """Scores one checkpoint after the other, and draws its curve."""
+
+    def __init__(
+        self,
+        method: Method,
+        data: TextData,
+        select_data: TextData | None,
+        kinds: Any,
+        metric: str | None,
+        search: Search,
+        steps: str,
+        keep_one: bool,
+        limit: int | None,
+        batch_tokens: int,
+        seed: int,
+    ) -> None:
+        self.method, self.data, self.select_data, self.kinds = method, data, select_data, kinds
+        self.metric_name, self.search, self.steps, self.keep_one = metric, search, steps, keep_one
+        self.limit, self.batch_tokens, self.seed = limit, batch_tokens, seed
+        self.sources: dict[str, dict[str, Any]] = {}
+        self.described = {
+            "method": method.name,
+            "method_options": method.settings(),
+            "data": data.spec,
+            "data_sha256": data.fingerprint,
+            "select_data": None if select_data is None else select_data.spec,
+            "kinds": list(kinds) if kinds else None,
+            "metric": metric,
+            "search": vars(search),
+            "steps": steps,
+            "keep_one_per_layer": keep_one,
+            "limit": limit,
+            "batch_tokens": batch_tokens,
+            "seed": seed,
+        }
+
+    def run(
+        self,
+        checkpoints: Sequence[tuple[str, str]],
+        loading: dict[str, Any],
+        kept: Stages,
+        progress: Progress,
+    ) -> dict[str, pd.DataFrame]:
+        """Return the tables scores and curves over all checkpoints."""
+        import pandas as pd
+
+        from headtool.models import load_model
+
+        scores, curves = [], []
+        first = None
+        for name, spec in checkpoints:
+            model = load_model(
+                spec, **(loading if spec.startswith("fairseq:") else _plain(loading))
+            )
+            if first is None:
+                first = (name, model.sites)
+            elif model.sites != first[1]:
+                raise HeadtoolError(
+                    f"{name} has other heads ({model.sites.summary}) than {first[0]} "
+                    f"({first[1].summary}); name checkpoints of one run"
+                )
+            score, curve = self._one(name, model, kept, progress)
+            scores.append(score.assign(checkpoint=name))
+            curves.append(curve.assign(checkpoint=name))
+        return {
+            "scores": pd.concat(scores, ignore_index=True),
+            "curves": pd.concat(curves, ignore_index=True),
+        }
+
+    def _one(
+        self, name: str, model: ModelAdapter, kept: Stages, progress: Progress
+    ) -> tuple[pd.DataFrame, pd.DataFrame]:
+        import numpy as np
+        import pandas as pd
+
+        from headtool.analysis.dynamics import relative
+        from headtool.cli.removal import families, one_shot_closed
+        from headtool.cli.splitting import split_data
+        from headtool.heads import HeadMask
+        from headtool.metrics import default_metric, get_metric
+
+        self.metric_name = self.metric_name or default_metric(model.task)
+        labels = len(model.labels) or None
+        metric = get_metric(self.metric_name, task=model.task, n_labels=labels)
+        search = resolved_search(model, metric, self.search)
+        sites = model.sites.restrict(self.kinds)
+        (family,) = families(sites, self.steps, keep_one=self.keep_one, per_kind=False)
+        split = split_data(
+            model,
+            [self.data],
+            self.select_data,
+            limit=self.limit,
+            batch_tokens=self.batch_tokens,
+            seed=self.seed,
+        )
+        uses = {"metric": self.metric_name} if self.method.uses_metric else {}
+        result = kept.scores(
+            f"{name}.scores",
+            lambda: self.method.score(
+                model, split.selection, kinds=self.kinds, seed=self.seed, progress=progress, **uses
+            ),
+        )
+        closed = one_shot_closed(family, result.frame)
+        masks = [
+            HeadMask.without(
+                model.sites, [h for h, shut in zip(sites.heads, row, strict=True) if shut]
+            )
+            for row in closed
+        ]
+        outcomes = kept.measure(
+            f"{name}.curve", model, split.first, masks[1:], metric, search=search, progress=progress
+        ).outcomes
+        whole = metric.compute(outcomes.whole)
+        values = np.array(
+            [whole, *(metric.compute(outcomes.row(i)) for i in range(len(masks) - 1))]
+        )
+        self.sources[name] = dict(result.provenance)
+        budgets = np.array(family.budgets)
+        curve = pd.DataFrame(
+            {
+                "checkpoint": name,
+                "removed": budgets,
+                "share": budgets / sites.n_heads,
+                "metric": metric.name,
+                "value": values,
+                "relative": relative(values, whole, metric),
+            }
+        )
+        return result.frame, curve
+
+
+def _plain(loading: dict[str, Any]) -> dict[str, Any]:
+    return {name: loading[name] for name in ("device", "dtype")}
