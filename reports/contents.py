@@ -59,6 +59,17 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     ),
     "failures": ("stage", "method", "error"),
 }
+_MEASURES = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "ter": "TER",
+    "f1": "F1",
+    "f1-macro": "macro F1",
+    "mcc": "Matthews correlation",
+    "mse": "squared error",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+}
 _BY_DATA = ("scores", "ablation", "tests", "best", "sequential")
 _TABLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
@@ -98,6 +109,11 @@ class Contents:
     def metric(self) -> str:
         """Name of the metric that deltas and curves are in."""
         return str(self.settings.get("metric", ""))
+
+    @property
+    def measure(self) -> str:
+        """The metric as running text and axes call it."""
+        return _MEASURES.get(self.metric, self.metric)
 
     @property
     def higher_is_better(self) -> bool:

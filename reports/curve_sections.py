@@ -81,9 +81,9 @@ def _main_figure(contents: Contents, rows: pd.DataFrame) -> Figure:
     drawings = [
         line_chart(
             lines,
-            label=f"{contents.metric} against the share of heads removed, a curve for each method",
+            label=f"{contents.measure} against the share of heads removed, a curve for each method",
             x_label="heads removed",
-            y_label=contents.metric,
+            y_label=contents.measure,
             width=width,
             height=height,
             reference=_reference(contents),
@@ -94,7 +94,7 @@ def _main_figure(contents: Contents, rows: pd.DataFrame) -> Figure:
     level = level_of(contents)
     return Figure(
         [Panel(drawings[0], narrow=drawings[1])],
-        f"What is left of {contents.metric} when the least important heads are removed first. "
+        f"What is left of {contents.measure} when the least important heads are removed first. "
         f"Bands are {level} intervals over examples for the distance to the whole model.",
         css="curves",
     )
@@ -116,7 +116,7 @@ def _panels_against_random(contents: Contents, rows: pd.DataFrame) -> list[Figur
             [_line(other, matched(method), "random"), _line(own, method, _css(contents, method))],
             label=f"{method} against random masks with as many heads in every layer",
             x_label="heads removed",
-            y_label=contents.metric,
+            y_label=contents.measure,
             width=280,
             height=210,
             reference=_reference(contents),
@@ -162,7 +162,7 @@ def _areas(contents: Contents) -> list[Figure]:
             drawing = interval_chart(
                 lines,
                 label=f"Area between curves: each method {title}",
-                x_label=f"advantage in {contents.metric}",
+                x_label=f"advantage in {contents.measure}",
                 width=350,
                 x_range=span,
             )
@@ -185,9 +185,9 @@ def _kinds(contents: Contents, curves: pd.DataFrame) -> list[Figure]:
         lines = _lines(contents, curves[curves["kind"] == kind])
         drawing = line_chart(
             lines,
-            label=f"{contents.metric} when only heads of {kind} are removed",
+            label=f"{contents.measure} when only heads of {kind} are removed",
             x_label=f"{kind} heads removed",
-            y_label=contents.metric,
+            y_label=contents.measure,
             width=280,
             height=230,
             reference=_reference(contents),
@@ -213,7 +213,7 @@ def _value_table(contents: Contents, rows: pd.DataFrame) -> DataTable | None:
             line.append(_value_cell(found.iloc[0]) if len(found) else Cell("–"))
         cells.append(line)
     return DataTable(
-        "curve-values", f"Values of the curves: {contents.metric} and its interval", columns, cells
+        "curve-values", f"Values of the curves: {contents.measure} and its interval", columns, cells
     )
 
 
@@ -324,7 +324,7 @@ def _additivity_figure(contents: Contents) -> list[Figure]:
             lines,
             label=f"{method}: effect of the removed heads together, and the sum of their effects",
             x_label="heads removed",
-            y_label=f"change of {contents.metric}",
+            y_label=f"change of {contents.measure}",
             width=280,
             height=210,
             y_range=(min(*ends, 0.0) - pad, max(*ends, 0.0) + pad),
@@ -332,7 +332,7 @@ def _additivity_figure(contents: Contents) -> list[Figure]:
         )
         panels.append(Panel(drawing, title=method))
     caption = (
-        f"What the removed heads change {contents.metric} by together (coloured), and the sum of "
+        f"What the removed heads change {contents.measure} by together (coloured), and the sum of "
         "what each changes alone (grey). Where the two part, ablations of single heads say little "
         "about sets."
     )
@@ -359,7 +359,7 @@ def _optimism_figure(contents: Contents) -> list[Figure]:
         interval_chart(
             lines,
             label="How much better each selection looks on the examples that made it",
-            x_label=f"{contents.metric} that selection flatters by",
+            x_label=f"{contents.measure} that selection flatters by",
             width=width,
         )
         for width in (620, 350)

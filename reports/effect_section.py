@@ -20,7 +20,7 @@ def effects_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Se
     """What closing single heads changes, and the table of all heads."""
     if not heads.effects:
         return None
-    metric = contents.metric
+    metric = contents.measure
     main = names(contents.data).get(heads.main, heads.main)
     effects = [
         Effect(

@@ -173,7 +173,7 @@ def _curves(contents: Contents) -> Figure:
                 _curve(axis, rows, _style(contents, method), clip(method, 20))
         axis.set_xlabel("heads removed (%)" if kind == "all" else f"{kind} heads removed (%)")
         axis.set_xlim(0, 100)
-    axes[0][0].set_ylabel(contents.metric)
+    axes[0][0].set_ylabel(contents.measure)
     axes[0][0].legend(loc="lower left")
     return figure
 
@@ -196,7 +196,7 @@ def _against_random(contents: Contents) -> Figure:
         axis.set_title(clip(method, 20))
         axis.set_xlabel("heads removed (%)")
         if place % columns == 0:
-            axis.set_ylabel(contents.metric)
+            axis.set_ylabel(contents.measure)
     return figure
 
 
@@ -251,7 +251,7 @@ def _effects(contents: Contents, heads: Heads) -> Figure:
             label=verdict if heads.tests else None,
         )  # fmt: skip
     axis.set_xlabel("heads in the order of their effect")
-    axis.set_ylabel(f"change of {contents.metric}")
+    axis.set_ylabel(f"change of {contents.measure}")
     if heads.tests:
         axis.legend(loc="lower right", handletextpad=0.2)
     return figure

@@ -44,7 +44,7 @@ def _heads(contents: Contents) -> Finding | None:
     main = contents.data[0] if contents.data else str(tests["data"].iloc[0])
     rows = tests[tests["data"] == main]
     counts = rows["verdict"].value_counts()
-    total, metric = len(rows), contents.metric
+    total, metric = len(rows), contents.measure
     model = names([contents.model])[contents.model]
     amounts = {verdict: int(counts.get(verdict, 0)) for verdict in VERDICTS}
     parts = [
@@ -134,7 +134,7 @@ def _untested(contents: Contents) -> Finding | None:
     doing = "Leaving one head of a site" if contents.all_but_one else "Closing one head"
     return Finding(
         "heads",
-        f"{doing} changes {contents.metric} by {ends[0]} to {ends[1]}.",
+        f"{doing} changes {contents.measure} by {ends[0]} to {ends[1]}.",
         ""
         if contents.all_but_one
         else "Whether these changes are more than chance, headtool test tells from the same run.",

@@ -200,7 +200,7 @@ def _data(contents: Contents, heads: Heads, choices: Choices) -> dict[str, Any]:
             for view in choices.views
         ],
         "budgets": [{"heads": budget, "share": share} for budget, share in choices.budgets],
-        "metric": contents.metric,
+        "metric": contents.measure,
         "view": choices.view,
         "budget": choices.budget,
     }
@@ -214,7 +214,7 @@ def _facts(contents: Contents, heads: Heads, place: Place) -> list[list[str]]:
     low, high = row.get("ci_low", math.nan), row.get("ci_high", math.nan)
     interval = "" if math.isnan(low) or math.isnan(high) else f" [{number(low)}, {number(high)}]"
     what = "with it alone" if contents.all_but_one else "without it"
-    lines = [[f"{contents.metric} {what}", number(row["delta"]) + interval]]
+    lines = [[f"{contents.measure} {what}", number(row["delta"]) + interval]]
     if "p" in row:
         raw, adjusted = (
             p_value(row[name]).removeprefix("p ").removeprefix("= ") for name in ("p", "p_adjusted")

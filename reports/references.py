@@ -150,7 +150,7 @@ def _testing(contents: Contents) -> _Part:
         )
         where = "" if len(distinct) == 1 else f" on {listed(specs)}"
         said.append(
-            f"Each head was closed alone, and the change of {contents.metric}{where} tested by "
+            f"Each head was closed alone, and the change of {contents.measure}{where} tested by "
             f"{known[0][0]} with {known[2][0]} over all heads, and {known[1][0]} for each head."
         )
         cited += [reference for _, reference in known]

@@ -221,8 +221,8 @@ def _scatter(
     ]
     drawing = scatter(
         points,
-        label=f"Change of {contents.metric} by head on {short.get(x, x)} and {short.get(y, y)}",
-        x_label=f"change of {contents.metric} on {short.get(x, x)}",
+        label=f"Change of {contents.measure} by head on {short.get(x, x)} and {short.get(y, y)}",
+        x_label=f"change of {contents.measure} on {short.get(x, x)}",
         y_label=f"on {short.get(y, y)}",
         width=460,
     )

@@ -69,7 +69,7 @@ def build_page(contents: Contents) -> Page:
         created=contents.created.partition("T")[0],
         opening=opening(contents),
         verdicts=_verdicts(heads),
-        warnings=[*failures, *contents.notes],
+        warnings=[*failures, *(_with_short_names(contents, line) for line in contents.notes)],
         sections=sections,
         procedure=describe_procedure(contents),
         origin=origin(contents),
@@ -103,9 +103,16 @@ def subtitle(contents: Contents) -> str:
             examples = contents.examples(spec)
             sized.append(short[spec] + (f" ({examples} examples)" if examples else ""))
         parts.append(f"on {listed(sized)}")
-    if contents.metric:
-        parts.append(f"by {contents.metric}")
+    if contents.measure:
+        parts.append(f"by {contents.measure}")
     return ", ".join(parts[:1]) + "".join(f" {part}" for part in parts[1:])
+
+
+def _with_short_names(contents: Contents, line: str) -> str:
+    """A note as the rest of the report names the data sets."""
+    for spec, name in names(contents.data).items():
+        line = line.replace(spec, name)
+    return line
 
 
 def _verdicts(heads: Heads) -> list[tuple[str, int]]:

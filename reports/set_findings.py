@@ -27,7 +27,7 @@ __all__ = ["additivity", "kept_heads", "together", "winner"]
 def together(contents: Contents) -> Finding | None:
     """How many heads can be removed at once."""
     curves = {m: c for m, c in _method_curves(contents).items() if len(c)}
-    margin, metric = margin_of(contents), contents.metric
+    margin, metric = margin_of(contents), contents.measure
     if not curves or math.isnan(margin):
         return None
     reach = {method: _reach(contents, curve, "delta") for method, curve in curves.items()}
@@ -36,9 +36,11 @@ def together(contents: Contents) -> Finding | None:
     edge = "low" if contents.higher_is_better else "high"
     sure = _reach(contents, curves[best], edge)[0]
     if budget == 0:
+        step = curves[best].query("share > 0").sort_values("share").head(1)
+        size = "".join(f" ({row['budget']} heads)" for row in records(step))
         headline = (
-            f"Removed together, even the first step costs more than {given(margin)} of {metric}, "
-            "whichever method chooses the heads."
+            f"Removed together, even the first step{size} costs more than {given(margin)} of "
+            f"{metric}, whichever method chooses the heads."
         )
     else:
         headline = (
@@ -81,7 +83,7 @@ def winner(contents: Contents) -> Finding | None:
     rows = _versus_random(contents)
     if rows.empty:
         return None
-    alpha, metric, level = alpha_of(contents), contents.metric, level_of(contents)
+    alpha, metric, level = alpha_of(contents), contents.measure, level_of(contents)
     rows = rows.sort_values("area", ascending=False, kind="stable")
     won = rows[(rows["area"] > 0) & (rows["p_adjusted"] < alpha)]
     lost = rows[(rows["area"] < 0) & (rows["p_adjusted"] < alpha)]
@@ -115,7 +117,8 @@ def winner(contents: Contents) -> Finding | None:
         headline += "".join(f"; {part}" for part in others) + "."
     if len(lost):
         verb = "does" if len(lost) == 1 else "do"
-        headline += f" {listed([*map(str, lost['method_x'])])} {verb} worse than random."
+        headline += f" {listed([*map(str, lost['method_x'])])} {verb} worse than those."
+    headline += _versus_any(contents)
     tests = contents.table("curve_tests")
     pairs = tests[
         (tests["kind"] == "all") & ~tests["method_y"].astype(str).str.startswith("random")
@@ -134,6 +137,24 @@ def _versus_random(contents: Contents) -> pd.DataFrame:
     tests = contents.table("curve_tests")
     rows = tests[tests["kind"] == "all"]
     return rows[rows["method_y"] == MATCHED + rows["method_x"].astype(str)]
+
+
+def _versus_any(contents: Contents) -> str:
+    """How the methods do against random masks of any heads, layers aside."""
+    tests = contents.table("curve_tests")
+    rows = tests[(tests["kind"] == "all") & (tests["method_y"] == "random")]
+    if rows.empty:
+        return ""
+    clear = rows[rows["p_adjusted"] < alpha_of(contents)]
+    said = []
+    for word, part in (("better", clear[clear["area"] > 0]), ("worse", clear[clear["area"] < 0])):
+        if len(part):
+            chosen = [*map(str, part["method_x"])]
+            said.append(f"{listed(chosen)} {is_or_are(len(chosen))} {word}")
+    rest = [str(m) for m in rows["method_x"] if m not in set(clear["method_x"])]
+    if rest:
+        said.append(f"{listed(rest)} cannot be told apart from them")
+    return f" Against random masks of any heads, {listed(said)}."
 
 
 def _ranking(clear: pd.DataFrame) -> str:
@@ -216,7 +237,7 @@ def additivity(contents: Contents) -> Finding | None:
     )
     headline = (
         f"{opening}: the {int(row['budget'])} heads that {row['method']} removes "
-        f"first change {contents.metric} by {number(row['joint'])} together and by "
+        f"first change {contents.measure} by {number(row['joint'])} together and by "
         f"{number(row['sum_of_singles'])} as a sum of one at a time "
         f"(difference {number(row['gap'])}, interval {interval(row)})."
     )
@@ -228,5 +249,5 @@ def additivity(contents: Contents) -> Finding | None:
         ]
     )
     share = percent(float(row["share"]))
-    detail = f"Change of {contents.metric} with {share} of the heads removed: {each}."
+    detail = f"Change of {contents.measure} with {share} of the heads removed: {each}."
     return Finding("additivity", headline, detail)

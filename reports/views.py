@@ -102,7 +102,7 @@ def _effect_view(contents: Contents, heads: Heads) -> list[View]:
         finite = [-value for value in finite]
     return [
         View(
-            f"change of {contents.metric}",
+            f"change of {contents.measure}",
             "m0",
             [level(value, min(finite), max(finite)) for value in values],
             [number(heads.effects.get(p, {}).get("delta", math.nan)) for p in heads.places],

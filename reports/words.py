@@ -75,14 +75,24 @@ def names(specs: Iterable[str]) -> dict[str, str]:
     --------
     >>> names(["/home/me/data/sst2/dev.tsv", "builtin:nli"])
     {'/home/me/data/sst2/dev.tsv': 'sst2/dev.tsv', 'builtin:nli': 'builtin:nli'}
+    >>> list(names(["data/test.de,data/test.en"]).values())
+    ['data/test (de, en)']
     """
     given = list(dict.fromkeys(specs))
-    shortened = {spec: ",".join(_end(part) for part in spec.split(",")) for spec in given}
+    shortened = {spec: _shortened(spec) for spec in given}
     taken = list(shortened.values())
     return {
         spec: visible(name if taken.count(name) == 1 and name else spec)
         for spec, name in shortened.items()
     }
+
+
+def _shortened(spec: str) -> str:
+    ends = [_end(part) for part in spec.split(",")]
+    stems = [end.rpartition(".") for end in ends]
+    if len(ends) > 1 and len({stem for stem, _, _ in stems}) == 1 and stems[0][0]:
+        return f"{stems[0][0]} ({', '.join(language for _, _, language in stems)})"
+    return ",".join(ends)
 
 
 def _end(path: str) -> str:

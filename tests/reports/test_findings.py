@@ -97,10 +97,29 @@ def test_a_metric_that_is_better_when_lower_turns_the_margin_around(contents: Co
     assert "65 of them (90.3%)" in said(unturned)["curves"]
 
 
+def test_worse_than_any_random_mask_is_said(contents: Contents) -> None:
+    tests = contents.table("curve_tests")
+    mine = (tests["method_x"] == "gates") & (tests["method_y"] == "random")
+    tests = tests.assign(
+        area=tests["area"].where(~mine, -0.1), p_adjusted=tests["p_adjusted"].where(~mine, 0.01)
+    )
+    text = said(with_tables(contents, curve_tests=tests))["winner"]
+    assert "gradient and ablation are better, gates is worse and confidence cannot" in text
+
+
+def test_metrics_and_pairs_of_files_are_named_for_readers(make: Make) -> None:
+    contents = with_settings(make(data=("x/test.de,x/test.en",)), metric="bleu")
+    assert "x/test (de, en)" in said(contents)["heads"]
+    assert "before BLEU is worse" in said(contents)["curves"]
+
+
 def test_nothing_can_go_where_the_first_step_costs_too_much(contents: Contents) -> None:
     curves = contents.table("curves")
     steep = curves.assign(delta=curves["delta"].where(curves["share"] == 0, -0.5))
-    assert "even the first step costs more" in said(with_tables(contents, curves=steep))["curves"]
+    assert (
+        "even the first step (7 heads) costs more than 0.01"
+        in said(with_tables(contents, curves=steep))["curves"]
+    )
 
 
 def test_winners_are_those_with_a_corrected_p_below_the_level(contents: Contents) -> None:
@@ -109,6 +128,10 @@ def test_winners_are_those_with_a_corrected_p_below_the_level(contents: Contents
     assert "by 0.11 of accuracy on average over the curve (95% interval 0.09 to 0.13" in text
     assert "ablation (by 0.08) does so as well" in text
     assert "gates and confidence do not" in text
+    assert (
+        "Against random masks of any heads, gradient and ablation are better and gates and "
+        "confidence cannot be told apart from them."
+    ) in text
     assert "no two methods differ detectably" in text
 
 
@@ -132,7 +155,7 @@ def test_losing_to_random_is_said(contents: Contents) -> None:
         area=tests["area"].where(~mine, -0.2), p_adjusted=tests["p_adjusted"].where(~mine, 0.001)
     )
     assert (
-        "confidence does worse than random."
+        "confidence does worse than those."
         in said(with_tables(contents, curve_tests=tests))["winner"]
     )
 
