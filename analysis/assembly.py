@@ -14,14 +14,8 @@ from numpy.typing import NDArray
 from headtool.analysis.agreement import AGREEMENT_COLUMNS, agreement, concordance
 from headtool.analysis.assessment import TEST_COLUMNS, assess_outcomes
 from headtool.analysis.correlation import CORRELATION_COLUMNS, correlate
-from headtool.analysis.curves import (
-    CurveBootstrap,
-    Line,
-    additivity,
-    curve_frame,
-    curve_tests,
-    optimism,
-)
+from headtool.analysis.curve_bootstrap import CurveBootstrap, Line
+from headtool.analysis.curves import additivity, curve_frame, curve_tests, optimism
 from headtool.analysis.importance import Importance
 from headtool.analysis.multiplicity import default_resamples
 from headtool.analysis.overlap import consensus, kept_frame, overlap

@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from headtool.analysis.curve_bootstrap import CurveBootstrap, Line
 from headtool.analysis.curves import (
     ADDITIVITY_COLUMNS,
     CURVE_COLUMNS,
     CURVE_TEST_COLUMNS,
     OPTIMISM_COLUMNS,
-    CurveBootstrap,
-    Line,
     additivity,
     curve_frame,
     curve_tests,

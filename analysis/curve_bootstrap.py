@@ -1,0 +1,188 @@
+"""Curves in resamples of the examples: what every number about pruning curves is computed from.
+
+Each resample draws examples with replacement, the same for all masks, so that all curves are
+paired. The mean over random masks has a second source of chance, the draw of the masks: each
+resample also draws the random masks with replacement, the same draws for every baseline.
+
+References
+----------
+Koehn (2004), Statistical significance tests for machine translation evaluation.
+Owen (2007), The pigeonhole bootstrap, for resampling two factors at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headtool.analysis.paired import Paired
+from headtool.analysis.resampling import Sums, block_rows, bootstrap_weights
+from headtool.errors import HeadtoolError
+from headtool.metric_base import Array
+
+__all__ = ["CurveBootstrap", "Line"]
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One curve: a method's, or the mean of several random ones.
+
+    Attributes
+    ----------
+    kind
+        Which heads are up for removal: ``all``, or an attention kind.
+    method
+        The method, or the baseline.
+    budgets
+        Heads removed at each point, ascending, shape [B].
+    total
+        How many heads are up for removal.
+    masks
+        Which mask of the outcomes each point is, -1 for the whole model; [B] for a method and
+        [draws, B] for random masks.
+    rival
+        The method whose layers a baseline matches; empty for others.
+    again
+        Whether the heads were selected on the very examples that evaluate them, which only
+        `headtool.analysis.curves.optimism` looks at.
+    """
+
+    kind: str
+    method: str
+    budgets: tuple[int, ...]
+    total: int
+    masks: NDArray[np.int64]
+    rival: str = ""
+    again: bool = False
+
+    def __post_init__(self) -> None:
+        if self.masks.shape[-1] != len(self.budgets):
+            raise ValueError(f"{len(self.budgets)} budgets, masks of shape {self.masks.shape}")
+
+    @property
+    def is_random(self) -> bool:
+        """Whether it is the mean of draws."""
+        return self.masks.ndim == 2
+
+    @property
+    def share(self) -> Array:
+        """Heads removed as a share of all, shape [B]."""
+        return np.array(self.budgets) / self.total
+
+    @property
+    def area_weights(self) -> Array:
+        """Weights [B] of the trapezoid rule that gives the mean over the shares.
+
+        Raises
+        ------
+        HeadtoolError
+            If there is one point only.
+        """
+        if len(self.budgets) < 2:
+            raise HeadtoolError("a curve needs two points; give more --steps")
+        gaps = np.diff(self.share)
+        weights = np.zeros(len(self.budgets))
+        weights[:-1] += gaps / 2
+        weights[1:] += gaps / 2
+        return np.asarray(weights / gaps.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class CurveBootstrap:
+    """Deltas of curves, observed and in resamples of the examples (and of the random draws).
+
+    Attributes
+    ----------
+    paired
+        The outcomes.
+    lines
+        The curves.
+    singles
+        For every curve and budget, the masks that close the removed heads one at a time; only for
+        the curves given.
+    resamples
+        Bootstrap resamples R.
+    seed
+        Seed of the resamples.
+    """
+
+    paired: Paired
+    lines: tuple[Line, ...]
+    singles: Mapping[int, Sequence[NDArray[np.int64]]] = field(default_factory=dict)
+    resamples: int = 10_000
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.resamples < 1:
+            raise HeadtoolError(f"resamples must be at least 1, got {self.resamples}")
+
+    @cached_property
+    def sign(self) -> float:
+        """1 where higher is better, else -1."""
+        return 1.0 if self.paired.higher_is_better else -1.0
+
+    @cached_property
+    def observed(self) -> Array:
+        """Deltas of all masks, and 0 for the whole model at the end, shape [M + 1]."""
+        return np.append(self.paired.delta, 0.0)
+
+    def deltas(self, line: Line) -> Array:
+        """Deltas of a curve, the mean over draws of random ones, shape [B]."""
+        values = self.observed[line.masks]
+        return values.mean(axis=0) if line.is_random else values
+
+    @cached_property
+    def drawn(self) -> list[Array]:
+        """Deltas of every curve in the resamples, each [R, B]."""
+        return self._resampled[0]
+
+    @cached_property
+    def drawn_sums(self) -> dict[int, Array]:
+        """Sums of single deltas in the resamples by number of the curve, each [R, B]."""
+        return self._resampled[1]
+
+    @cached_property
+    def _resampled(self) -> tuple[list[Array], dict[int, Array]]:
+        paired = self.paired
+        for_examples, for_draws = np.random.default_rng(self.seed).spawn(2)
+        sums = Sums(paired)
+        drawn = [np.empty((self.resamples, len(line.budgets))) for line in self.lines]
+        added = {number: np.empty_like(drawn[number]) for number in self.singles}
+        chosen = {number: self._choice(masks) for number, masks in self.singles.items()}
+        start = 0
+        for weights in bootstrap_weights(
+            paired.n_examples,
+            resamples=self.resamples,
+            rows=block_rows(paired),
+            rng=for_examples,
+        ):
+            whole, masked = sums(weights)
+            with np.errstate(invalid="ignore"):  # between two infinite perplexities: NaN
+                deltas = paired.value(masked) - paired.value(whole)[:, None]
+            deltas = np.concatenate([deltas, np.zeros((len(deltas), 1))], axis=1)
+            rows = slice(start, start + len(deltas))
+            shares: dict[int, Array] = {}
+            for line, into in zip(self.lines, drawn, strict=True):
+                if not line.is_random:
+                    into[rows] = deltas[:, line.masks]
+                    continue
+                draws = len(line.masks)
+                if draws not in shares:
+                    fair = np.full(draws, 1 / draws)
+                    shares[draws] = for_draws.multinomial(draws, fair, len(deltas)) / draws
+                into[rows] = np.einsum("rd,rdb->rb", shares[draws], deltas[:, line.masks])
+            for number, into in added.items():
+                into[rows] = deltas @ chosen[number]
+            start += len(deltas)
+        return drawn, added
+
+    def _choice(self, masks: Sequence[NDArray[np.int64]]) -> Array:
+        """Matrix [M + 1, B] that adds up the deltas of some masks for each budget."""
+        matrix = np.zeros((self.paired.n_masks + 1, len(masks)))
+        for column, members in enumerate(masks):
+            matrix[members, column] = 1.0
+        return matrix
