@@ -88,7 +88,7 @@ class DecoderStack:
             and decoder.adaptive_softmax is None
             and not decoder.cross_self_attention
             and getattr(decoder.output_projection, "bias", None) is None
-            and decoder.embed_tokens.weight.dtype in (torch.float32, torch.float64)
+            and decoder.embed_tokens.weight.dtype == torch.float32
         )
         return plain and all(
             layer.encoder_attn is not None

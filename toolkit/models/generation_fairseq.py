@@ -8,7 +8,7 @@ from typing import Any, cast
 from headtool.models.base import Batch, Row
 from headtool.models.fairseq import FairseqModel
 from headtool.models.fairseq_masks import MaskedSearches, some
-from headtool.models.fairseq_stack import DecoderStack, EncoderStack
+from headtool.models.fairseq_passes import Passes
 from headtool.models.gating import Gating
 from headtool.models.generation import Filling, Gates, Generator, Search
 from headtool.models.lazy_search import Vocabulary
@@ -38,19 +38,15 @@ class FairseqGenerator(Generator):
 
     def _masked_searches(self) -> MaskedSearches | None:
         """Set up the search that shares work between masks, where the decoder allows it."""
-        beam, penalty, max_length = self.search.beam, self.search.length_penalty, 0
+        beam, max_length = self.search.beam, self.search.max_length
         assert beam
-        assert self.search.max_length
-        max_length = self.search.max_length
-        dictionary, decoder = self.model.target_dictionary, cast(Any, self.model.module).decoder
-        suits = DecoderStack.suits(decoder) and EncoderStack.suits(
-            cast(Any, self.model.module).encoder
-        )
-        if not suits or 2 * beam + 4 > len(dictionary):
+        assert max_length
+        dictionary = self.model.target_dictionary
+        if not Passes.suit(self.model) or 2 * beam + 4 > len(dictionary):
             return None
-        stack = DecoderStack(decoder, self.model.handles, max_length)
+        passes = Passes(self.model, max_length)
         vocabulary = Vocabulary(
-            stack.projection,
+            passes.decoder.projection,
             pad=dictionary.pad(),
             end=dictionary.eos(),
             max_length=max_length,
@@ -62,14 +58,14 @@ class FairseqGenerator(Generator):
             return BeamSearch(
                 sentences,
                 beam=beam,
-                length_penalty=penalty or 0.0,
+                length_penalty=self.search.length_penalty or 0.0,
                 max_length=max_length,
                 end=dictionary.eos(),
                 tolerance=_TIE,
                 device=self.model.device,
             )
 
-        return MaskedSearches(self.model, stack, vocabulary, searches, dictionary.eos())
+        return MaskedSearches(self.model, passes, vocabulary, searches, dictionary.eos())
 
     def source_length(self, row: Row) -> int:
         """Symbols of the source, end-of-sentence included."""

@@ -1,7 +1,7 @@
 """Beam search that computes only those prefixes that no one has computed yet.
 
 A search asks for the continuations of prefixes. Under a mask it mostly asks for the prefixes that
-the whole model's search asked for, so these are computed beforehand, all in one pass (`Prefill`).
+the whole model's search asked for, so these are computed beforehand, all in one pass (`Known`).
 Whatever else the search asks for is computed when it does, step by step, from the keys and values
 of the prefix's beginning. The search itself is the same, so its result is.
 """
@@ -15,12 +15,13 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from headtool.errors import HeadtoolError
 from headtool.models.fairseq_stack import DecoderStack
 from headtool.models.gating import Handler
 from headtool.models.prefix_tree import PrefixTree, Visits
 from headtool.search import BeamSearch
 
-__all__ = ["Known", "Memory", "Source", "Vocabulary", "search_lazily"]
+__all__ = ["Known", "Memory", "Source", "Vocabulary", "Writer", "search_lazily"]
 
 _ROWS = 256  # scored at once; their scores fit into the processor's cache
 
@@ -181,7 +182,7 @@ class Vocabulary:
         values, tokens = features.new_empty(size), depth.new_empty(size)
         for start in range(0, len(features), _ROWS):
             part = slice(start, start + _ROWS)
-            scores, at = self._scores(features[part]), depth[part]
+            scores, at = self.scores(features[part]), depth[part]
             end = scores[:, self.end].clone()
             scores[at == 0, self.end] = -torch.inf
             if likely is None:
@@ -193,25 +194,13 @@ class Vocabulary:
                 best[last], found[last] = -torch.inf, self.pad
                 best[last, 0], found[last, 0] = end[last], self.end
             values[part], tokens[part] = best, found
+        if values.isnan().any():
+            raise HeadtoolError(
+                "the model's scores are not finite; check the weights, or try --dtype float32"
+            )
         return values, tokens
 
-    def likely(self, features: Tensor) -> Tensor:
-        """The most probable symbols, more than are wanted; [R, K]."""
-        found = torch.empty(
-            (len(features), self.favourites), dtype=torch.long, device=features.device
-        )
-        for start in range(0, len(features), _ROWS):
-            part = slice(start, start + _ROWS)
-            scores = self._scores(features[part])
-            found[part] = scores.topk(self.favourites, dim=1).indices
-        return found
-
-    @property
-    def favourites(self) -> int:
-        """How many symbols `likely` returns."""
-        return min(4 * self.count, self.projection.shape[1])
-
-    def _scores(self, features: Tensor) -> Tensor:
+    def scores(self, features: Tensor) -> Tensor:
         """Log-probabilities of all symbols, valid until the next call; [R, V]."""
         size = (len(features), self.projection.shape[1])
         if self._room is None or self._room.dtype != features.dtype:
@@ -235,50 +224,65 @@ class Vocabulary:
         return best, found
 
 
-def search_lazily(
-    search: BeamSearch,
-    stack: DecoderStack,
-    vocabulary: Vocabulary,
-    source: Source,
-    memory: Memory,
-    gate: Callable[[Tensor], Handler | None],
-    *,
-    start: int,
-    sentence: Tensor,
-    source_row: Tensor,
-    known: Known | None = None,
-    visits: Visits | None = None,
-) -> None:
-    """Run searches side by side to their end.
+@dataclass(frozen=True)
+class Writer:
+    """What P searches compute prefixes with.
 
-    Parameters
+    Attributes
     ----------
-    search
-        The searches, P of them.
-    stack, vocabulary, source
-        The decoder, and what it reads and writes.
+    stack, vocabulary
+        The decoder.
+    source
+        What it reads.
     memory
         Keys and values of known prefixes; new ones are added.
     gate
-        Makes the handler for rows that belong to these searches.
+        Makes the handler for rows that belong to some of the searches.
     start
         The symbol before the first.
     sentence, source_row
         Per search: the number of its sentence in the tree, and of its row in `source`; [P].
     known
         What is known beforehand.
+    """
+
+    stack: DecoderStack
+    vocabulary: Vocabulary
+    source: Source
+    memory: Memory
+    gate: Callable[[Tensor], Handler | None]
+    start: int
+    sentence: Tensor
+    source_row: Tensor
+    known: Known | None = None
+
+    @property
+    def recorded(self) -> int:
+        """Codes of prefixes below this are nodes of the tree; the others are in the memory."""
+        return self.known.tree.nodes if self.known else 0
+
+
+def search_lazily(search: BeamSearch, writer: Writer, visits: Visits | None = None) -> None:
+    """Run searches side by side to their end.
+
+    Parameters
+    ----------
+    search
+        The searches.
+    writer
+        What they compute prefixes with.
     visits
         Takes note of every prefix that is computed.
     """
+    sentence, known, recorded = writer.sentence, writer.known, writer.recorded
     device = sentence.device
-    recorded = known.tree.nodes if known else 0
     codes = torch.full(search.scores.shape, 0 if known else -1, device=device)
     beginnings = torch.zeros((*codes.shape, 0), dtype=torch.long, device=device)
     while len(search.ids):
         ids = search.ids
         missing = codes < 0
         if known is None:
-            shape = (*codes.shape, vocabulary.count)
+            shape = (*codes.shape, writer.vocabulary.count)
             values = torch.full(shape, -torch.inf, device=device, dtype=torch.float32)
             tokens = torch.zeros(shape, dtype=torch.long, device=device)
         else:
@@ -288,16 +292,12 @@ def search_lazily(
         values.masked_fill_(missing[:, :, None], -torch.inf)
         rows = wanted.nonzero(as_tuple=True)
         if len(rows[0]):
-            last = torch.full_like(rows[0], start) if not search.step_number else None
-            fresh = _Fresh(
-                ids[rows[0]],
-                beginnings[rows],
-                search.paths[rows][:, -1] if last is None else last,
-                recorded + memory.grow(len(rows[0])),
-            )
-            values[rows], tokens[rows] = _compute(
-                fresh, stack, vocabulary, source, memory, gate, source_row, known
-            )
+            last = torch.full_like(rows[0], writer.start)
+            if search.step_number:
+                last = search.paths[rows][:, -1]
+            first = recorded + writer.memory.grow(len(last))
+            fresh = _Fresh(ids[rows[0]], beginnings[rows], last, first)
+            values[rows], tokens[rows] = _compute(writer, fresh)
             codes[rows] = fresh.codes
             if visits is not None:
                 useful = search.useful(values, tokens, _SLACK)[rows]
@@ -343,27 +343,18 @@ class _Fresh:
         return torch.arange(self.first, self.first + len(self.owner), device=self.owner.device)
 
 
-def _compute(
-    fresh: _Fresh,
-    stack: DecoderStack,
-    vocabulary: Vocabulary,
-    source: Source,
-    memory: Memory,
-    gate: Callable[[Tensor], Handler | None],
-    source_row: Tensor,
-    known: Known | None,
-) -> tuple[Tensor, Tensor]:
+def _compute(writer: Writer, fresh: _Fresh) -> tuple[Tensor, Tensor]:
     """Compute prefixes; their best continuations."""
-    recorded = known.tree.nodes if known else 0
+    stack, memory, known = writer.stack, writer.memory, writer.known
     own = fresh.codes
     paths = torch.cat([fresh.beginnings, own[:, None]], dim=1)
-    is_new = paths >= recorded
+    is_new = paths >= writer.recorded
+    sources = writer.source_row[fresh.owner]
 
     def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-        store, first = memory.stores[layer], memory.starts[layer]
-        begin = first + fresh.first - recorded
-        store[begin : begin + len(own)] = torch.cat([keys, values], dim=1)
-        index = paths + (first - recorded)
+        store, shift = memory.stores[layer], memory.starts[layer] - writer.recorded
+        store[fresh.first + shift : fresh.first + shift + len(own)] = torch.cat([keys, values], 1)
+        index = paths + shift
         if known is not None:
             index = torch.where(is_new, index, memory.bases[layer][fresh.owner][:, None] + paths)
         heads = stack.layers[layer].self_attn.num_heads
@@ -372,15 +363,13 @@ def _compute(
         weights = (both[:, :, 0] * queries).sum(dim=3, keepdim=True).softmax(dim=1)
         return (both[:, :, 1] * weights).sum(dim=1).flatten(1)
 
-    rows = source_row[fresh.owner]
-
     def cross(layer: int, queries: Tensor) -> Tensor:
-        return source.attend(layer, queries[:, None], rows)[:, 0]
+        return writer.source.attend(layer, queries[:, None], sources)[:, 0]
 
     depth = torch.full_like(own, fresh.beginnings.shape[1])
     x = stack.embed(fresh.tokens, depth)
-    features = stack.run(x, attend, cross, gate(fresh.owner))
-    return vocabulary.best(features, depth)
+    features = stack.run(x, attend, cross, writer.gate(fresh.owner))
+    return writer.vocabulary.best(features, depth)
 
 
 def _note(visits: Visits, fresh: _Fresh, sentence: Tensor, useful: Tensor) -> None:

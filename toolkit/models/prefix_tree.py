@@ -46,8 +46,8 @@ class PrefixTree:
     tokens, depth
         Last token of each node and its position, [X], sentence after sentence; the first node of
         each is the empty prefix.
-    begins
-        The first node of each sentence, [B].
+    begins, sizes
+        The first node of each sentence, and how many it has; [B].
     cells
         Where each node is in a grid of sentences by N nodes, [X].
     bias
@@ -62,6 +62,7 @@ class PrefixTree:
     tokens: Tensor
     depth: Tensor
     begins: Tensor
+    sizes: Tensor
     cells: Tensor
     bias: Tensor
     keys: Tensor
@@ -113,6 +114,7 @@ class PrefixTree:
             tensor(flat[:, 1]),
             tensor(flat[:, 2]),
             tensor(sizes.cumsum() - sizes),
+            tensor(sizes),
             tensor((np.arange(width) < sizes[:, None]).ravel().nonzero()[0]),
             bias[:, None].to(device),
             tensor(np.array(keys, dtype=np.int64)[order]),
