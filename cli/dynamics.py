@@ -131,7 +131,7 @@ def dynamics(
     chooser = None
     if select_data is not None:
         chooser = read_data(select_data, checkpoints, columns=columns, limit=limit)
-    loading = {
+    loading: dict[str, Any] = {
         "device": device,
         "dtype": dtype,
         "fairseq_data": fairseq_data,
@@ -151,7 +151,7 @@ def dynamics(
         batch_tokens,
         seed,
     )
-    source = {
+    source: dict[str, Any] = {
         "command": "dynamics",
         "checkpoints": [_stamp(spec) for _, spec in found],
         "options": {**job.described, **loading},
@@ -161,10 +161,11 @@ def dynamics(
         tables["prunability"] = prunability(tables["curves"])
         tables["stability"] = rank_stability(tables["scores"])
         if output_dir is not None:
+            provenance: dict[str, Any] = {"dynamics": source, **job.sources}
             write_run(
                 output_dir,
                 command=shlex.join(["headtool", *sys.argv[1:]]),
-                provenance={"dynamics": source, **job.sources},
+                provenance=provenance,
                 tables=tables,
                 force=force,
             )
@@ -324,11 +325,16 @@ class _Job:
             batch_tokens=self.batch_tokens,
             seed=self.seed,
         )
-        uses = {"metric": self.metric_name} if self.method.uses_metric else {}
+        scored_by = self.metric_name if self.method.uses_metric else None
         result = kept.scores(
             f"{name}.scores",
             lambda: self.method.score(
-                model, split.selection, kinds=self.kinds, seed=self.seed, progress=progress, **uses
+                model,
+                split.selection,
+                kinds=self.kinds,
+                metric=scored_by,
+                seed=self.seed,
+                progress=progress,
             ),
         )
         closed = one_shot_closed(family, result.frame)

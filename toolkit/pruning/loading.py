@@ -41,8 +41,7 @@ def load_pruned(folder: str | Path) -> nn.Module:
     record = read_record(place)
     if record is not None and record["library"] == "fairseq" and record["form"] == "pruned":
         cpu = torch.device("cpu")
-        model: ModelAdapter = pruned_fairseq(place, record, device=cpu, dtype=torch.float32)
-        return model.module
+        return pruned_fairseq(place, record, device=cpu, dtype=torch.float32).module
     if not (place / "config.json").is_file():
         raise HeadtoolError(f"{folder} holds no pruned model; headtool prune writes one")
     from headtool.models.huggingface_loading import load_config, load_weights
@@ -95,7 +94,7 @@ def _plans(recorded: Any, spec: str) -> list[Plan]:
 
 def pruned_fairseq(
     folder: Path, record: Mapping[str, Any], *, device: torch.device, dtype: torch.dtype
-) -> Any:
+) -> ModelAdapter:
     """Load the adapter of a pruned fairseq model."""
     from safetensors.torch import load_file
 

@@ -199,4 +199,4 @@ def _longest(model: ModelAdapter) -> int:
     """Most tokens that a model takes."""
     if isinstance(model, HuggingFaceModel):
         return model.max_length
-    return min(cast(Any, model.module).max_positions())
+    return int(min(cast(Any, model.module).max_positions()))

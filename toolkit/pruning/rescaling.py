@@ -18,7 +18,6 @@ about the layers around it is needed for.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -135,7 +134,6 @@ def _contexts(
 
 def _per_head(handle: SiteHandle) -> Tensor:
     """The output projection by head, [H, D, out]."""
-    projection: Any = handle.module
-    weight = projection.weight.detach()
-    columns = weight.T if isinstance(projection, nn.Linear) else weight
-    return columns.unflatten(0, (handle.site.n_heads, handle.site.head_dim))
+    weight = handle.module.get_parameter("weight").detach()
+    columns = weight.T if isinstance(handle.module, nn.Linear) else weight
+    return columns.reshape(handle.site.n_heads, handle.site.head_dim, -1)

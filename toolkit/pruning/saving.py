@@ -98,7 +98,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        record = json.loads(path.read_text(encoding="utf-8"))
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise HeadtoolError(f"{path} cannot be read: {error}") from error
     schema = record.get("schema") if isinstance(record, dict) else None

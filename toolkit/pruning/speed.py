@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -126,6 +127,7 @@ def measure_speed(
     beam: int = 1,
     repetitions: int = 10,
     warmup: int = 2,
+    clock: Callable[[], float] = time.perf_counter,
     progress: Progress = silent,
 ) -> pd.DataFrame:
     """Time models at several batch sizes.
@@ -145,6 +147,8 @@ def measure_speed(
         Width of the beam, for ``decode``.
     repetitions, warmup
         Timings of each model, and untimed runs before them.
+    clock
+        Tells the time in seconds.
     progress
         Reports progress.
 
@@ -166,8 +170,8 @@ def measure_speed(
             for job in jobs:
                 for _ in range(max(1, warmup)):
                     job()
-            inner = _inner(jobs[0], models[0].model.device)
-            seconds = _time(jobs, models[0].model.device, repetitions, inner)
+            now = partial(_now, models[0].model.device, clock)
+            seconds = _time(jobs, now, repetitions, _inner(jobs[0], now))
             peaks = [_peak(job, model.model) for job, model in zip(jobs, models, strict=True)]
         for index, model in enumerate(models):
             latency = median_interval(seconds[:, index])
@@ -263,34 +267,34 @@ def _decoding(model: ModelAdapter, size: int, length: int, beam: int) -> Callabl
 
 
 def _time(
-    jobs: Sequence[Callable[[], object]], device: torch.device, repetitions: int, inner: int
+    jobs: Sequence[Callable[[], object]], now: Callable[[], float], repetitions: int, inner: int
 ) -> NDArray[np.float64]:
     """Seconds of each job, [repetitions, jobs]."""
     seconds = np.zeros((repetitions, len(jobs)))
     for repetition in range(repetitions):
         for turn in range(len(jobs)):
             index = (repetition + turn) % len(jobs)
-            started = _now(device)
+            started = now()
             for _ in range(inner):
                 jobs[index]()
-            seconds[repetition, index] = (_now(device) - started) / inner
+            seconds[repetition, index] = (now() - started) / inner
     return seconds
 
 
-def _inner(job: Callable[[], object], device: torch.device) -> int:
+def _inner(job: Callable[[], object], now: Callable[[], float]) -> int:
     """How often to run a job within one timing."""
-    started = _now(device)
+    started = now()
     job()
-    return max(1, math.ceil(_SHORTEST / max(_now(device) - started, 1e-6)))
+    return max(1, math.ceil(_SHORTEST / max(now() - started, 1e-6)))
 
 
-def _now(device: torch.device) -> float:
+def _now(device: torch.device, clock: Callable[[], float]) -> float:
     """Read the clock once all work is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
         torch.mps.synchronize()
-    return time.perf_counter()
+    return clock()
 
 
 def _peak(job: Callable[[], object], model: ModelAdapter) -> float:
