@@ -233,12 +233,12 @@ class Method(ABC):
         """The options with their defaults, as a user sees them."""
         return tuple(
             Option(f.name.rstrip("_"), f.default, f.metadata["help"], f.metadata["choices"])
-            for f in dataclasses.fields(cls)
+            for f in _fields(cls)
         )
 
     def settings(self) -> dict[str, Any]:
         """The options in force by name."""
-        return {f.name.rstrip("_"): getattr(self, f.name) for f in dataclasses.fields(self)}
+        return {f.name.rstrip("_"): getattr(self, f.name) for f in _fields(type(self))}
 
     @classmethod
     def configured(cls, texts: Mapping[str, str]) -> typing.Self:
@@ -257,6 +257,12 @@ class Method(ABC):
             attribute = _field_name(cls, name)
             values[attribute] = _parse(text, hints[attribute], f"{cls.name}.{name}")
         return cls(**values)
+
+
+def _fields(cls: type[Method]) -> list[dataclasses.Field[Any]]:
+    """The fields of a method, its own before those of its bases."""
+    inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__annotations__", ())}
+    return sorted(dataclasses.fields(cls), key=lambda f: f.name in inherited)
 
 
 def _field_name(cls: type[Method], name: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import json
 
 import numpy as np
@@ -204,10 +203,17 @@ def test_every_option_is_documented_and_has_an_effect_on_its_class(name: str) ->
     method = get_method(name)
     assert method.summary
     assert method.reference
-    for declared, field in itertools.zip_longest(method.options(), dataclasses.fields(method)):
-        assert declared.help
-        assert declared.name == field.name.rstrip("_")
+    names = [declared.name for declared in method.options()]
+    assert sorted(names) == sorted(field.name.rstrip("_") for field in dataclasses.fields(method))
+    assert list(method().settings()) == names
+    assert all(declared.help for declared in method.options())
     assert get_method(name)() == method.configured({})
+
+
+def test_options_of_a_method_come_before_those_that_it_shares() -> None:
+    assert [declared.name for declared in get_method("dsp").options()][:4] == [
+        *("heads", "variant", "temperature", "train"),
+    ]
 
 
 def test_bad_options_are_one_clear_line() -> None:
