@@ -46,6 +46,7 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
     "curves": ("kind", "method", "draw", "share", "metric", "value", "delta", "low", "high"),
     "curve_tests": (
         *("kind", *_PAIR, "area", "low", "high", "p", "p_adjusted", "draws_beaten", "draws"),
+        "p_draws",
     ),
     "optimism": ("method", "budget", "share", "selection", "evaluation", "optimism"),
     "additivity": ("method", "budget", "share", "joint", "sum_of_singles", "gap", "low", "high"),

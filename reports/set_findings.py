@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from headtool.reports.blocks import Finding
 from headtool.reports.contents import Contents, records
@@ -20,6 +21,10 @@ from headtool.reports.words import count, given, is_or_are, listed, number, p_va
 
 if TYPE_CHECKING:
     import pandas as pd
+
+Row = Mapping[str, Any]
+
+_ROUNDING = 1e-9  # a difference of two shares of examples is seldom exact
 
 __all__ = ["additivity", "kept_heads", "together", "winner"]
 
@@ -64,7 +69,7 @@ def together(contents: Contents) -> Finding | None:
 def _reach(contents: Contents, curve: pd.DataFrame, column: str) -> tuple[float, int]:
     """Up to which share and budget a curve stays within the margin, without a break."""
     ordered = curve.sort_values("share")
-    inside = signed(contents, ordered[column]) >= -margin_of(contents)
+    inside = signed(contents, ordered[column]) >= -margin_of(contents) - _ROUNDING
     reached = ordered[inside.cummin()]
     if reached.empty:
         return 0.0, 0
@@ -83,41 +88,9 @@ def winner(contents: Contents) -> Finding | None:
     rows = _versus_random(contents)
     if rows.empty:
         return None
-    alpha, metric, level = alpha_of(contents), contents.measure, level_of(contents)
-    rows = rows.sort_values("area", ascending=False, kind="stable")
-    won = rows[(rows["area"] > 0) & (rows["p_adjusted"] < alpha)]
-    lost = rows[(rows["area"] < 0) & (rows["p_adjusted"] < alpha)]
-    level_with = [
-        str(m) for m in rows["method_x"] if m not in {*won["method_x"], *lost["method_x"]}
-    ]
-    top = (won if len(won) else rows).iloc[0]
-    size = (
-        f"{number(top['area'])} of {metric} on average over the curve "
-        f"({level} interval {interval(top)}, adjusted {p_value(top['p_adjusted'])})"
-    )
-    if won.empty:
-        headline = (
-            "No method does detectably better than random masks that remove as many heads of "
-            f"every layer; the largest difference is {size}, for {top['method_x']}."
-        )
-    else:
-        headline = (
-            f"{top['method_x']} beats random masks that remove as many heads of every layer by "
-            f"{size}"
-        )
-        also = [
-            f"{row['method_x']} (by {number(row['area'])})" for _, row in won.iloc[1:].iterrows()
-        ]
-        others = []
-        if also:
-            others.append(f"{listed(also)} {'does' if len(also) == 1 else 'do'} so as well")
-        if level_with:
-            do = "does" if len(level_with) == 1 else "do"
-            others.append(f"{listed(level_with)} {do} not, as far as these data can tell")
-        headline += "".join(f"; {part}" for part in others) + "."
-    if len(lost):
-        verb = "does" if len(lost) == 1 else "do"
-        headline += f" {listed([*map(str, lost['method_x'])])} {verb} worse than those."
+    alpha = alpha_of(contents)
+    groups = _grouped(rows.sort_values("area", ascending=False, kind="stable"), alpha)
+    headline = _against_matched(contents, groups)
     headline += _versus_any(contents)
     tests = contents.table("curve_tests")
     pairs = tests[
@@ -139,22 +112,92 @@ def _versus_random(contents: Contents) -> pd.DataFrame:
     return rows[rows["method_y"] == MATCHED + rows["method_x"].astype(str)]
 
 
+def _grouped(rows: pd.DataFrame, alpha: float) -> dict[str, list[Row]]:
+    """Methods by how they do against random masks.
+
+    ``won``: better than their mean, and than all but few of the draws; ``lucky``: better than the
+    mean, but a random draw could do as well; ``lost``: worse than the mean; ``open``: neither.
+    """
+    groups: dict[str, list[Row]] = {"won": [], "lucky": [], "lost": [], "open": []}
+    for row in records(rows):
+        if not row["p_adjusted"] < alpha:
+            groups["open"].append(row)
+        elif row["area"] < 0:
+            groups["lost"].append(row)
+        else:
+            groups["lucky" if row["p_draws"] >= alpha else "won"].append(row)
+    return groups
+
+
+def _against_matched(contents: Contents, groups: Mapping[str, list[Row]]) -> str:
+    """Which methods do better than random masks with as many heads in every layer."""
+    won, lucky, lost = groups["won"], groups["lucky"], groups["lost"]
+    masks = "random masks that remove as many heads of every layer"
+    if won:
+        text = f"{won[0]['method_x']} beats {masks} by {_size(contents, won[0])}"
+        if won[1:]:
+            also = [f"{row['method_x']} (by {number(row['area'])})" for row in won[1:]]
+            text += f"; {listed(also)} {_do(also)} so as well"
+        if groups["open"]:
+            names_open = [str(row["method_x"]) for row in groups["open"]]
+            text += f"; {listed(names_open)} {_do(names_open)} not, as far as these data can tell"
+        text += "."
+    elif lucky:
+        text = f"No method is shown to beat {masks}."
+    else:
+        top = max((*groups["open"], *lost), key=lambda row: float(row["area"]))
+        text = (
+            f"No method does detectably better than {masks}; the largest difference is "
+            f"{_size(contents, top)}, for {top['method_x']}."
+        )
+    if lucky:
+        better = [
+            f"{row['method_x']} (by {number(row['area'])}; better than {int(row['draws_beaten'])} "
+            f"of {int(row['draws'])} draws, {p_value(row['p_draws'])})"
+            for row in lucky
+        ]
+        text += f" Better than their average, with a lucky draw not excluded: {listed(better)}."
+    if lost:
+        names_lost = [str(row["method_x"]) for row in lost]
+        text += f" {listed(names_lost)} {_do(names_lost)} worse than such masks on average."
+    return text
+
+
+def _do(names_: Sequence[str]) -> str:
+    return "does" if len(names_) == 1 else "do"
+
+
+def _size(contents: Contents, row: Row) -> str:
+    draws = ""
+    if not math.isnan(row["draws_beaten"]):
+        draws = f", better than {int(row['draws_beaten'])} of {int(row['draws'])} draws"
+    return (
+        f"{number(row['area'])} of {contents.measure} on average over the curve "
+        f"({level_of(contents)} interval {interval(row)}, adjusted {p_value(row['p_adjusted'])}"
+        f"{draws})"
+    )
+
+
 def _versus_any(contents: Contents) -> str:
     """How the methods do against random masks of any heads, layers aside."""
     tests = contents.table("curve_tests")
     rows = tests[(tests["kind"] == "all") & (tests["method_y"] == "random")]
     if rows.empty:
         return ""
-    clear = rows[rows["p_adjusted"] < alpha_of(contents)]
+    groups = _grouped(rows, alpha_of(contents))
     said = []
-    for word, part in (("better", clear[clear["area"] > 0]), ("worse", clear[clear["area"] < 0])):
-        if len(part):
-            chosen = [*map(str, part["method_x"])]
-            said.append(f"{listed(chosen)} {is_or_are(len(chosen))} {word}")
-    rest = [str(m) for m in rows["method_x"] if m not in set(clear["method_x"])]
-    if rest:
+    for key, words in (
+        ("won", "better"),
+        ("lucky", "better than their average only"),
+        ("lost", "worse than their average"),
+    ):
+        chosen = [str(row["method_x"]) for row in groups[key]]
+        if chosen:
+            said.append(f"{listed(chosen)} {is_or_are(len(chosen))} {words}")
+    if groups["open"]:
+        rest = [str(row["method_x"]) for row in groups["open"]]
         said.append(f"{listed(rest)} cannot be told apart from them")
-    return f" Against random masks of any heads, {listed(said)}."
+    return f" Against random masks of any heads, {'; '.join(said)}."
 
 
 def _ranking(clear: pd.DataFrame) -> str:
@@ -173,7 +216,7 @@ def _ranking(clear: pd.DataFrame) -> str:
         f"{listed(better)} {is_or_are(len(better))} better than {listed(beaten)}"
         for beaten, better in winners.items()
     ]
-    return f"Compared with each other, {listed(said)}."
+    return f"Compared with each other, {'; '.join(said)}."
 
 
 def _direct(rows: pd.DataFrame, clear: pd.DataFrame) -> str:

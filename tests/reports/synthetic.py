@@ -38,7 +38,7 @@ def comparison(
     data: Sequence[str] = DATA,
     kinds: Mapping[str, tuple[int, int]] = KINDS,
     model: str = "models/sentiment",
-    draws: int = 4,
+    draws: int = 20,
     failures: Sequence[tuple[str, str, str]] = (),
     notes: Sequence[str] = (),
     winners: int = 2,
@@ -294,20 +294,8 @@ def _curves(rng, methods, budgets, count, draws) -> pd.DataFrame:
             share = budget / count
             delta = -0.4 / (1 + math.exp(-12 * (share - cliff))) + 0.4 / (1 + math.exp(12 * cliff))
             spread = band * (share > 0)
-            rows.append(
-                (
-                    "all",
-                    name,
-                    draw,
-                    budget,
-                    share,
-                    "accuracy",
-                    0.912 + delta,
-                    delta,
-                    delta - spread,
-                    delta + spread,
-                )
-            )
+            place = ("all", name, draw, budget, share, "accuracy")
+            rows.append((*place, 0.912 + delta, delta, delta - spread, delta + spread))
 
     for number, method in enumerate(methods):
         curve(method, -1, 0.85 - 0.1 * number, 0.02)
@@ -328,28 +316,18 @@ def _curve_tests(methods, draws, winners) -> pd.DataFrame:
     rows = []
     for x, y in itertools.combinations(methods, 2):
         gap = 0.03 * (methods.index(y) - methods.index(x))
-        rows.append(("all", x, y, gap, gap - 0.04, gap + 0.04, 0.1, 0.2, math.nan, math.nan))
+        rows.append(
+            ("all", x, y, gap, gap - 0.04, gap + 0.04, 0.1, 0.2, math.nan, math.nan, math.nan)
+        )
     for number, method in enumerate(methods):
         area = 0.11 - 0.03 * number if number < winners else -0.002 * number
         p = 0.0005 if number < winners else 0.6
         for other in ("random", f"random-matched:{method}"):
             beaten = draws if number < winners else draws // 2
-            rows.append(
-                (
-                    "all",
-                    method,
-                    other,
-                    area,
-                    area - 0.02,
-                    area + 0.02,
-                    p,
-                    min(1, 8 * p),
-                    beaten,
-                    draws,
-                )
-            )
+            ends, luck = (area - 0.02, area + 0.02), (1 + draws - beaten) / (1 + draws)
+            rows.append(("all", method, other, area, *ends, p, min(1, 8 * p), beaten, draws, luck))
     columns = ["kind", "method_x", "method_y", "area", "low", "high", "p", "p_adjusted"]
-    return pd.DataFrame(rows, columns=[*columns, "draws_beaten", "draws"])
+    return pd.DataFrame(rows, columns=[*columns, "draws_beaten", "draws", "p_draws"])
 
 
 def _paired(methods, budgets, count, first, second, difference) -> pd.DataFrame:

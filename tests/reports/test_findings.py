@@ -104,7 +104,7 @@ def test_worse_than_any_random_mask_is_said(contents: Contents) -> None:
         area=tests["area"].where(~mine, -0.1), p_adjusted=tests["p_adjusted"].where(~mine, 0.01)
     )
     text = said(with_tables(contents, curve_tests=tests))["winner"]
-    assert "gradient and ablation are better, gates is worse and confidence cannot" in text
+    assert "gradient and ablation are better; gates is worse than their average; conf" in text
 
 
 def test_metrics_and_pairs_of_files_are_named_for_readers(make: Make) -> None:
@@ -126,10 +126,11 @@ def test_winners_are_those_with_a_corrected_p_below_the_level(contents: Contents
     text = said(contents)["winner"]
     assert text.startswith("gradient beats random masks")
     assert "by 0.11 of accuracy on average over the curve (95% interval 0.09 to 0.13" in text
+    assert "better than 20 of 20 draws)" in text
     assert "ablation (by 0.08) does so as well" in text
     assert "gates and confidence do not" in text
     assert (
-        "Against random masks of any heads, gradient and ablation are better and gates and "
+        "Against random masks of any heads, gradient and ablation are better; gates and "
         "confidence cannot be told apart from them."
     ) in text
     assert "no two methods differ detectably" in text
@@ -148,6 +149,21 @@ def test_a_large_area_with_a_large_p_wins_nothing(contents: Contents) -> None:
     assert said(strict)["winner"].startswith("No method")
 
 
+def test_few_draws_leave_room_for_luck(make: Make) -> None:
+    text = said(make(draws=4))["winner"]
+    assert text.startswith("No method is shown to beat random masks")
+    assert "gradient (by 0.11; better than 4 of 4 draws, p = 0.2) and ablation (by 0.08" in text
+    assert "gradient and ablation are better than their average only" in text
+
+
+def test_a_change_as_large_as_the_margin_is_within_it(contents: Contents) -> None:
+    curves = contents.table("curves")
+    first = curves["share"].between(0.05, 0.15)
+    exact = curves.assign(delta=curves["delta"].where(~first, 0.89 - 0.9))
+    text = said(with_tables(contents, curves=exact))["curves"]
+    assert "even the first step" not in text
+
+
 def test_losing_to_random_is_said(contents: Contents) -> None:
     tests = contents.table("curve_tests")
     mine = tests["method_x"] == "confidence"
@@ -155,7 +171,7 @@ def test_losing_to_random_is_said(contents: Contents) -> None:
         area=tests["area"].where(~mine, -0.2), p_adjusted=tests["p_adjusted"].where(~mine, 0.001)
     )
     assert (
-        "confidence does worse than those."
+        "confidence does worse than such masks on average."
         in said(with_tables(contents, curve_tests=tests))["winner"]
     )
 
