@@ -70,6 +70,15 @@ Checkpoints = Annotated[
         rich_help_panel="Model",
     ),
 ]
+FigureFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--figure",
+        metavar="FILE",
+        help="Draw it as well: a .pdf, .png or .svg file.",
+        rich_help_panel="Output",
+    ),
+]
 OneMethod = Annotated[
     str, typer.Option("--method", metavar="NAME", help="Scoring method; see `headtool methods`.")
 ]
@@ -97,6 +106,7 @@ def dynamics(
     fairseq_data: FairseqData = None,
     bpe: Bpe = None,
     trust_checkpoint: TrustCheckpoint = False,
+    figure: FigureFile = None,
     output_dir: Out = None,
     force: Force = False,
     output: Format = OutputFormat.table,
@@ -123,8 +133,12 @@ def dynamics(
     asked = asked_search(metric, beam=beam, greedy=greedy, length_penalty=length_penalty)
     if output_dir is not None:
         check_output(output_dir, force=force)
-    elif force:
+    elif force and figure is None:
         raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
+    if figure is not None:
+        from headtool.reports.dynamics_figure import check_figure
+
+        check_figure(figure, force=force)
     if data is None:
         raise HeadtoolError("--data is missing: name the data that the checkpoints are tried on")
     text = read_data(data, checkpoints, columns=columns, limit=limit)
@@ -158,8 +172,8 @@ def dynamics(
     }
     with progress_bar(quiet=quiet) as progress, stages(output_dir, source, force=force) as kept:
         tables = job.run(found, loading, kept, progress)
-        tables["prunability"] = prunability(tables["curves"])
-        tables["stability"] = rank_stability(tables["scores"])
+        tables["prunability"] = prunability(tables["checkpoint_curves"])
+        tables["rank_stability"] = rank_stability(tables["checkpoint_scores"])
         if output_dir is not None:
             provenance: dict[str, Any] = {"dynamics": source, **job.sources}
             write_run(
@@ -171,15 +185,22 @@ def dynamics(
             )
     if output_dir is not None:
         note(f"written to {output_dir}", quiet=quiet)
+    if figure is not None:
+        from headtool.reports.dynamics_figure import write_dynamics_figure
+
+        write_dynamics_figure(tables, str(job.metric_name), figure)
+        note(f"drawn in {figure}", quiet=quiet)
     if output is OutputFormat.json:
         document = {
             "schema": "headtool/dynamics/1",
             "provenance": {**source, "by_checkpoint": job.sources},
-            **{name: json_rows(frame) for name, frame in tables.items()},
+            **{
+                name.removeprefix("checkpoint_"): json_rows(frame) for name, frame in tables.items()
+            },
         }
         typer.echo(json.dumps(document, indent=1, allow_nan=False))
     elif output is OutputFormat.csv:
-        typer.echo(tables["curves"].to_csv(index=False), nl=False)
+        typer.echo(tables["checkpoint_curves"].to_csv(index=False), nl=False)
     else:
         from headtool.reports.dynamics_tables import dynamics_tables
 
@@ -273,7 +294,7 @@ class _Job:
         kept: Stages,
         progress: Progress,
     ) -> dict[str, pd.DataFrame]:
-        """Return the tables scores and curves over all checkpoints."""
+        """Return the scores and the curves of all checkpoints."""
         import pandas as pd
 
         from headtool.models import load_model
@@ -295,8 +316,8 @@ class _Job:
             scores.append(score.assign(checkpoint=name))
             curves.append(curve.assign(checkpoint=name))
         return {
-            "scores": pd.concat(scores, ignore_index=True),
-            "curves": pd.concat(curves, ignore_index=True),
+            "checkpoint_scores": pd.concat(scores, ignore_index=True),
+            "checkpoint_curves": pd.concat(curves, ignore_index=True),
         }
 
     def _one(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -29,7 +29,20 @@ from headtool.cli.options import (
     Seed,
     TrustCheckpoint,
     Verbose,
-    whole_number,
+)
+from headtool.cli.prune_options import (
+    Bake,
+    KeepHeads,
+    KeepOne,
+    Mask,
+    Method,
+    Onnx,
+    Out,
+    Remove,
+    Rescale,
+    Scores,
+    Unit,
+    Verdict,
 )
 from headtool.errors import HeadtoolError, unknown
 
@@ -48,102 +61,6 @@ EXAMPLES = (
     "headtool prune --model path/to/model --mask mask.json --bake --out baked\n\n"
     "headtool prune --model path/to/model --scores runs/ablation --verdict removable --out smaller"
 )
-
-_WHICH, _HOW = "Which heads", "How"
-
-Scores = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="RUN",
-        help="Run with scores; with outcomes, for --verdict.",
-        rich_help_panel=_WHICH,
-    ),
-]
-Method = Annotated[
-    str | None,
-    typer.Option(metavar="NAME", help="Method, where the run has several.", rich_help_panel=_WHICH),
-]
-Remove = Annotated[
-    str | None,
-    typer.Option(metavar="SHARE", help="Heads to remove, such as 40%.", rich_help_panel=_WHICH),
-]
-KeepHeads = Annotated[
-    int | None,
-    typer.Option(
-        "--keep-heads",
-        parser=whole_number("--keep-heads", least=1),
-        metavar="N",
-        help="Heads to keep, instead of --remove.",
-        rich_help_panel=_WHICH,
-    ),
-]
-Verdict = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Instead, the heads that `headtool test` finds removable (or harmful).",
-        rich_help_panel=_WHICH,
-    ),
-]
-Mask = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Instead, the heads that a file closes: headtool's JSON, heads by layer, or "
-        "E:1:3 A:6:2.",
-        rich_help_panel=_WHICH,
-    ),
-]
-KeepOne = Annotated[
-    bool,
-    typer.Option(
-        "--keep-one-per-layer",
-        metavar="",
-        help="Never remove the last head of a layer.",
-        rich_help_panel=_WHICH,
-    ),
-]
-Unit = Annotated[
-    str,
-    typer.Option(
-        metavar="head|group",
-        help="Remove heads, whose keys and values stay while any head shares them, or whole "
-        "key/value groups.",
-        rich_help_panel=_WHICH,
-    ),
-]
-Rescale = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="least-squares: refit the scales of the heads that stay to what the whole model "
-        "computes on --data. Labels are not used.",
-        rich_help_panel=_HOW,
-    ),
-]
-Bake = Annotated[
-    bool,
-    typer.Option(
-        "--bake",
-        metavar="",
-        help="Write a model of full size that any software loads, in which the heads put out "
-        "nothing.",
-        rich_help_panel=_HOW,
-    ),
-]
-Onnx = Annotated[
-    bool,
-    typer.Option(
-        "--onnx",
-        metavar="",
-        help="Export the smaller model as model.onnx as well (the extra headtool[onnx]).",
-        rich_help_panel=_HOW,
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", metavar="DIR", help="Where to write the model. Without it, nothing is."),
-]
 
 
 def prune(

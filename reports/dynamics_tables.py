@@ -25,11 +25,11 @@ def dynamics_tables(
     Parameters
     ----------
     tables
-        The tables curves, prunability and stability of a run.
+        The tables checkpoint_curves, prunability and rank_stability of a run.
     method, metric
         What they are by.
     """
-    curves = tables["curves"]
+    curves = tables["checkpoint_curves"]
     yield Text(f"{metric} of the whole model, and what is left of it without heads, by {method}")
     shares = list(dict.fromkeys(curves["share"]))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
@@ -51,7 +51,7 @@ def dynamics_tables(
             f"{row['area']:.2f}",
         )
     yield table
-    stability = tables["stability"]
+    stability = tables["rank_stability"]
     last = stability["checkpoint_y"].iloc[-1]
     following = {
         row["checkpoint_y"]: row

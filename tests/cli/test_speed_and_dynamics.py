@@ -84,15 +84,17 @@ def test_dynamics(headtool, trainer_output: Path, reviews: Path) -> None:
     assert [row["removed"] for row in found["curves"]] == [0, 4, 8] * 3
     assert all(row["relative"] == 1 for row in found["curves"] if row["removed"] == 0)
     assert len(found["scores"]) == 3 * 8
-    assert len(found["stability"]) == 3
-    done = headtool(*shlex.split(command), "--out", "dyn")
+    assert len(found["rank_stability"]) == 3
+    done = headtool(*shlex.split(command), "--out", "dyn", "--figure", "dyn.svg")
     assert done.code == 0, done.err
+    figure = Path("dyn.svg").read_text()
+    assert figure.count("checkpoint-40") == 2  # a curve, and a point of the other panel
     assert "checkpoint-200" in done.out
     assert {path.stem for path in Path("dyn").glob("*.parquet")} == {
-        "scores",
-        "curves",
+        "checkpoint_scores",
+        "checkpoint_curves",
         "prunability",
-        "stability",
+        "rank_stability",
     }
     assert not Path("dyn.unfinished").exists()
 
@@ -127,6 +129,8 @@ def test_checkpoints_in_the_order_of_training(tmp_path: Path) -> None:
         ("--checkpoints run --data {reviews} --steps 0", ["--steps"]),
         ("--checkpoints run --data {reviews} --kind cross", ["no cross attention"]),
         ("--checkpoints run --data {reviews} --beam 2", ["--beam"]),
+        ("--checkpoints run --data {reviews} --figure x.gif", ["x.gif", "'gif'", "pdf"]),
+        ("--checkpoints run --data {reviews} --figure no/x.pdf", ["no/x.pdf", "make it first"]),
     ],
 )
 def test_bad_dynamics(headtool, trainer_output: Path, reviews: Path, arguments: str, parts) -> None:

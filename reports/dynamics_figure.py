@@ -1,0 +1,77 @@
+"""The course of training as a figure: what pruning leaves, and how settled the ranks are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtool.errors import HeadtoolError, unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["FORMATS", "check_figure", "write_dynamics_figure"]
+
+FORMATS = ("pdf", "png", "svg")
+
+_STYLE: Any = {
+    "pdf.fonttype": 42,  # what journals take
+    "svg.hashsalt": "headtool",
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "legend.fontsize": 7,
+    "text.parse_math": False,  # a name with dollar signs is a name
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 300,
+}
+
+
+def check_figure(path: Path, *, force: bool) -> None:
+    """Refuse, before any work is done, a file that could not be written later."""
+    ending = path.suffix.removeprefix(".")
+    if ending not in FORMATS:
+        raise unknown(f"format of --figure {path}:", ending, FORMATS)
+    if path.exists() and not force:
+        raise HeadtoolError(f"{path} exists already; choose another --figure or add --force")
+    if not path.absolute().parent.is_dir():
+        raise HeadtoolError(f"the folder of --figure {path} does not exist; make it first")
+
+
+def write_dynamics_figure(tables: Mapping[str, pd.DataFrame], metric: str, path: Path) -> None:
+    """Draw the pruning curve of each checkpoint, and the ranks' correlation with the last one's.
+
+    Parameters
+    ----------
+    tables
+        The tables checkpoint_curves and rank_stability of a run.
+    metric
+        What the curves are of.
+    path
+        The file; its ending says the format.
+    """
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    curves, stability = tables["checkpoint_curves"], tables["rank_stability"]
+    names = list(dict.fromkeys(curves["checkpoint"]))
+    colours = mpl.colormaps["viridis"].resampled(len(names) + 1)
+    with mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(6.4, 2.6))
+        left, right = figure.subplots(1, 2)
+        for number, (name, group) in enumerate(curves.groupby("checkpoint", sort=False)):
+            left.plot(
+                100 * group["share"], group["relative"], ".-", color=colours(number), label=name
+            )
+        left.set_xlabel("heads removed (%)")
+        left.set_ylabel(f"{metric}, relative to the whole model")
+        left.legend(title="checkpoint", title_fontsize=7)
+        last = stability[stability["checkpoint_y"] == names[-1]]
+        right.plot(range(len(last)), last["spearman"], "o-", color=colours(0))
+        right.set_xticks(range(len(last)), last["checkpoint_x"], rotation=30, ha="right")
+        right.set_ylabel(f"Spearman with {names[-1]}")
+        right.axhline(0, color="0.7", linewidth=0.6)
+        dated = {".pdf": "CreationDate", ".svg": "Date"}.get(path.suffix)
+        figure.savefig(path, metadata={dated: None} if dated else None)
