@@ -64,7 +64,8 @@ def _output_squares(handle: SiteHandle) -> NDArray[np.float64]:
     """Squares of the output projection's columns by head, shape [H]."""
     squares = _squares(handle.module)
     by_input = squares.sum(axis=0 if isinstance(handle.module, nn.Linear) else 1)
-    return by_input.reshape(handle.site.n_heads, -1).sum(axis=1)
+    by_head: NDArray[np.float64] = by_input.reshape(handle.site.n_heads, -1).sum(axis=1)
+    return by_head
 
 
 def _squares(linear: nn.Module) -> NDArray[np.float64]:
