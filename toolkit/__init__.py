@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from headtool.models import load_model
     from headtool.observation import observe
     from headtool.pruning.loading import load_pruned
+    from headtool.reports.writing import write_report
     from headtool.results import HeadScores, Outcomes
 
 __all__ = [
@@ -51,6 +52,7 @@ __all__ = [
     "load_pruned",
     "method_names",
     "observe",
+    "write_report",
 ]
 
 _HOMES = {
@@ -73,6 +75,7 @@ _HOMES = {
     "load_pruned": "headtool.pruning.loading",
     "method_names": "headtool.methods",
     "observe": "headtool.observation",
+    "write_report": "headtool.reports.writing",
 }
 
 

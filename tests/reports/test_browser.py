@@ -306,6 +306,12 @@ def test_it_prints_without_controls(open_page: Open) -> None:
     assert page.locator("nav").is_hidden()
     assert page.locator("form.choices").is_hidden()
     assert background(page) == "rgb(255, 255, 255)"
+    line = page.locator("svg.chart .series.m0 .line").first
+    assert line.evaluate("e => getComputedStyle(e).stroke") == "rgb(11, 92, 173)"
+    page.emulate_media(media="screen")
+    page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    page.emulate_media(media="print")
+    assert background(page) == "rgb(255, 255, 255)"
     assert page.locator("svg.heads").first.is_visible()
     assert len(page.pdf()) > 20_000
 

@@ -229,8 +229,8 @@ def themes() -> list[dict[str, str]]:
     light, dark, chosen = (
         dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
         for block in (
-            css[css.index(":root {") : css.index("@media (prefers")],
-            css[css.index("@media (prefers") : css.index(':root[data-theme="dark"]')],
+            css[css.index(":root {") : css.index("@media screen and (prefers")],
+            css[css.index("@media screen and (prefers") : css.index(':root[data-theme="dark"]')],
             css[css.index(':root[data-theme="dark"]') : css.index(':root[data-theme="light"] {')],
         )
     )
