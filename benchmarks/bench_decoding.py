@@ -15,8 +15,9 @@ from typing import TypeVar
 import numpy as np
 
 from headtool.data import load_data
-from headtool.decoding import Hypotheses, Search, translate
+from headtool.decoding import Search, translate
 from headtool.heads import KINDS, HeadMask
+from headtool.hypotheses import Hypotheses
 from headtool.models import load_model
 
 T = TypeVar("T")

@@ -166,5 +166,7 @@ def test_only_prefixes_that_can_matter_are_needed() -> None:
     second = torch.tensor([[False, True]])
     # The first prefix offers .35 and .10: the second, of .30, may come in between.
     assert search.needed(values, tokens, second).tolist() == [[False, True]]
+    search.scores[0, 1] = torch.tensor(0.11).log()
+    assert search.needed(values, tokens, second).tolist() == [[False, True]]
     search.scores[0, 1] = torch.tensor(0.09).log()
     assert search.needed(values, tokens, second).tolist() == [[False, False]]
