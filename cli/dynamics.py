@@ -302,9 +302,7 @@ class _Job:
         scores, curves = [], []
         first = None
         for name, spec in checkpoints:
-            model = load_model(
-                spec, **(loading if spec.startswith("fairseq:") else _plain(loading))
-            )
+            model = load_model(spec, **loading)
             if first is None:
                 first = (name, model.sites)
             elif model.sites != first[1]:
@@ -385,7 +383,3 @@ class _Job:
             }
         )
         return result.frame, curve
-
-
-def _plain(loading: dict[str, Any]) -> dict[str, Any]:
-    return {name: loading[name] for name in ("device", "dtype")}

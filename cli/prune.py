@@ -151,6 +151,8 @@ def prune(
         return _by_scores(run, adapter, method, remove, keep_heads, by, keep_one_per_layer)
 
     chosen = choose(unit)
+    if unit == "group" and verdict is None:
+        note(f"{len(chosen.closed)} heads go: as many as make whole groups", quiet=quiet)
     source = {
         "run": None if scores is None else str(scores),
         "method": method,

@@ -16,6 +16,7 @@ from safetensors.torch import load_file, save_file
 import headtool
 from headtool.errors import HeadtoolError
 from headtool.heads import Head, HeadMask, Sites
+from headtool.measurement import measure
 from headtool.models import load_model
 from headtool.models.base import Examples, ModelAdapter
 from headtool.models.discovery import discover
@@ -254,6 +255,26 @@ def test_fairseq_loads_baked_checkpoints(
         with torch.inference_mode():
             actual = model.probe(stock.eval()).predict()
     torch.testing.assert_close(actual, expected)
+
+
+def test_translations_without_whole_layers_of_attention() -> None:
+    """Searched under further masks, they are those of the whole model under all masks."""
+    pytest.importorskip("fairseq")
+    from headtool.metrics import get_metric
+
+    model = load_model("builtin:mt", device="cpu")
+    examples = model.encode(headtool.load_data("builtin:mt/test", limit=12))
+    gone = [Head("dec-self", 1, h) for h in range(4)] + [Head("cross", 0, h) for h in range(4)]
+    gone += [Head("enc-self", 0, h) for h in range(4)]
+    further = Head("cross", 2, 1)
+    pruned = prune(model, HeadMask.without(model.sites, gone)).model
+    bleu = get_metric("bleu", task="seq2seq")
+    masks = [HeadMask.without(model.sites, heads) for heads in (gone, [*gone, further])]
+    expected = measure(model, examples, masks, bleu).outcomes
+    actual = measure(pruned, examples, [HeadMask.without(pruned.sites, [further])], bleu).outcomes
+    assert bleu.compute(actual.whole) == bleu.compute(expected.row(0))
+    assert bleu.compute(actual.row(0)) == bleu.compute(expected.row(1))
+    assert bleu.compute(actual.whole) != bleu.compute(expected.whole)
 
 
 # -- what can be wrong ------------------------------------------------------------------------

@@ -93,10 +93,7 @@ class DecoderStack:
         return plain and all(
             layer.encoder_attn is not None
             and all(getattr(layer, name, None) is None for name in _ABSENT_IN_LAYER)
-            and all(
-                attention.bias_k is None and not attention.add_zero_attn
-                for attention in (layer.self_attn, layer.encoder_attn)
-            )
+            and all(_is_plain(attention) for attention in (layer.self_attn, layer.encoder_attn))
             for layer in decoder.layers
         )
 
@@ -214,8 +211,7 @@ class EncoderStack:
     def suits(encoder: Any) -> bool:
         """Whether the encoder has nothing but what is computed here."""
         return encoder.quant_noise is None and all(
-            layer.self_attn.bias_k is None and not layer.self_attn.add_zero_attn
-            for layer in encoder.layers
+            _is_plain(layer.self_attn) for layer in encoder.layers
         )
 
     def embed(self, tokens: Tensor) -> Tensor:
@@ -277,3 +273,12 @@ def _feed_forward(layer: Any, x: Tensor) -> Tensor:
     y = layer.fc2(layer.activation_fn(layer.fc1(y))) + x
     normed: Tensor = y if layer.normalize_before else layer.final_layer_norm(y)
     return normed
+
+
+def _is_plain(attention: Any) -> bool:
+    """Whether attention has no additions, and has heads left where some were pruned."""
+    return (
+        attention.bias_k is None
+        and not attention.add_zero_attn
+        and isinstance(attention.out_proj, nn.Linear)
+    )
