@@ -10,6 +10,7 @@ from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Sect
 from headtool.reports.contents import Contents
 from headtool.reports.facts import default_budget, level_of, matched
 from headtool.reports.line_charts import Interval, Line, interval_chart, line_chart
+from headtool.reports.svg import Scale
 from headtool.reports.words import digits, number, percent
 
 if TYPE_CHECKING:
@@ -56,6 +57,12 @@ def _line(rows: pd.DataFrame, name: str, css: str, *, label: str | None = None) 
         (whole + ordered["high"]).tolist(),
         label,
     )
+
+
+def _span(values: Sequence[float]) -> tuple[float, float]:
+    """Ends of an axis that several panels share."""
+    scale = Scale.around(values, 0.0, 1.0)
+    return scale.low, scale.high
 
 
 def _css(contents: Contents, method: str) -> str:
@@ -106,8 +113,7 @@ def _panels_against_random(contents: Contents, rows: pd.DataFrame) -> list[Figur
     values = rows[["value", "delta", "low", "high"]]
     whole = values["value"] - values["delta"]
     ends = [*values["value"], *(whole + values["low"]), *(whole + values["high"])]
-    finite = [value for value in ends if math.isfinite(value)]
-    pad = 0.03 * (max(finite) - min(finite) or 1.0)
+    span = _span(ends)
     for method in contents.methods:
         own, other = rows[rows["method"] == method], rows[rows["method"] == matched(method)]
         if own.empty or other.empty:
@@ -120,7 +126,7 @@ def _panels_against_random(contents: Contents, rows: pd.DataFrame) -> list[Figur
             width=280,
             height=210,
             reference=_reference(contents),
-            y_range=(min(finite) - pad, max(finite) + pad),
+            y_range=span,
             compact=True,
         )
         panels.append(Panel(drawing, title=method))
@@ -140,8 +146,7 @@ def _areas(contents: Contents) -> list[Figure]:
     ends = [v for v in (*against["low"], *against["high"], *against["area"]) if math.isfinite(v)]
     if not ends:
         return []
-    pad = 0.05 * (max(*ends, 0.0) - min(*ends, 0.0) or 1.0)
-    span = (min(*ends, 0.0) - pad, max(*ends, 0.0) + pad)
+    span = _span([*ends, 0.0])
     panels = []
     for title, part in (
         ("against random masks with as many heads in every layer", against["method_y"] != "random"),
@@ -222,7 +227,7 @@ def _value_cell(row: pd.Series) -> Cell:
     text = digits(row["value"])
     if math.isfinite(row["low"]) and math.isfinite(row["high"]) and row["share"] > 0:
         text += f" [{digits(whole + row['low'])}, {digits(whole + row['high'])}]"
-    return Cell(text, float(row["value"]))
+    return Cell(text, order(row["value"]))
 
 
 def _area_table(contents: Contents) -> DataTable | None:
@@ -308,8 +313,7 @@ def _additivity_figure(contents: Contents) -> list[Figure]:
     table = contents.table("additivity")
     if table.empty:
         return []
-    ends = [v for v in (*table["joint"], *table["sum_of_singles"]) if math.isfinite(v)] or [0.0]
-    pad = 0.05 * (max(*ends, 0.0) - min(*ends, 0.0) or 1.0)
+    span = _span([*table["joint"], *table["sum_of_singles"], 0.0])
     panels = []
     for method in contents.methods:
         rows = table[table["method"] == method].sort_values("share")
@@ -327,7 +331,7 @@ def _additivity_figure(contents: Contents) -> list[Figure]:
             y_label=f"change of {contents.measure}",
             width=280,
             height=210,
-            y_range=(min(*ends, 0.0) - pad, max(*ends, 0.0) + pad),
+            y_range=span,
             compact=True,
         )
         panels.append(Panel(drawing, title=method))

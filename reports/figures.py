@@ -252,7 +252,7 @@ def _effects(contents: Contents, heads: Heads) -> Figure:
         )  # fmt: skip
     axis.set_xlabel("heads in the order of their effect")
     axis.set_ylabel(f"change of {contents.measure}")
-    if heads.tests:
+    if heads.tests and rows:
         axis.legend(loc="lower right", handletextpad=0.2)
     return figure
 

@@ -151,6 +151,11 @@ def _agreement(contents: Contents) -> Finding | None:
     pairs = contents.table("agreement")
     if pairs.empty:
         return None
+    pairs = pairs.dropna(subset=["tau_b"])
+    if pairs.empty:
+        return Finding(
+            "agreement", "", "Whether the rankings agree is undefined: they have ties only."
+        )
     ordered = pairs.sort_values("tau_b", ascending=False, kind="stable")
     most, least = ordered.iloc[0], ordered.iloc[-1]
     strength = _strength(float(pairs["tau_b"].median()))

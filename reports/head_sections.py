@@ -129,7 +129,12 @@ def _grid(heads: Heads, choices: Choices, which: int, kind: str, *, interactive:
         verdict = heads.verdict(place)
         state = "" if stays is None else "kept" if stays[i] else "removed"
         step = view.levels[i]
-        words = [heads.names[i], state, f"rank {view.ranks[i]}" if view.ranks else "", verdict]
+        words = [
+            heads.names[i],
+            state,
+            f"rank {view.ranks[i]}" if view.ranks and view.ranks[i] else "",
+            verdict,
+        ]
         cells[place[1:]] = SquareCell(
             f"{state} s{step}" if step >= 0 else f"{state} unknown",
             ", ".join(word for word in words if word) if interactive or few else "",

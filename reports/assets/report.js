@@ -60,7 +60,7 @@
     }
     if (view.ranks.length) {
       known.push(["score", view.values[head]]);
-      known.push(["rank", `${view.ranks[head]} of ${data.heads.length}`]);
+      if (view.ranks[head]) known.push(["rank", `${view.ranks[head]} of ${data.heads.length}`]);
     }
     known.push(...data.facts[head]);
     if (methods.length > 1 && view.kept.length) {
@@ -75,7 +75,7 @@
     const stays = view.kept.length ? (view.kept[state.budget][head] === "1" ? "kept" : "removed") : "";
     cell.setAttribute("class", `cell ${stays} ${step === "x" ? "unknown" : `s${step}`}`);
     if (small) return;
-    const words = [data.heads[head], stays, view.ranks.length ? `rank ${view.ranks[head]}` : "", data.verdicts[head]];
+    const words = [data.heads[head], stays, view.ranks[head] ? `rank ${view.ranks[head]}` : "", data.verdicts[head]];
     cell.setAttribute("aria-label", words.filter(Boolean).join(", "));
   }
 

@@ -17,6 +17,7 @@ from PIL import Image
 
 from headtool.reports.contents import Contents, read_contents
 from headtool.reports.figures import FORMATS, write_figures
+from headtool.reports.html import render_html
 from headtool.reports.latex import DOCUMENT, escape_latex, render_latex
 from headtool.reports.markdown import escape_markdown, render_markdown
 from headtool.reports.text import visible
@@ -210,3 +211,41 @@ def test_figures_take_hostile_names_as_names(attacked: Contents, tmp_path: Path)
     assert len(written) == 6
     for path in written:
         assert "<script" not in path.read_text(encoding="utf-8")
+
+
+# -- numbers that were not computed
+
+
+def without_numbers(contents: Contents, keep: set[str]) -> Contents:
+    """The same run with NaN in every column of floats but those named."""
+    tables = {}
+    for name, frame in contents.tables.items():
+        empty = {
+            column: float("nan")
+            for column in frame.columns
+            if frame[column].dtype.kind == "f" and column not in keep
+        }
+        tables[name] = frame.assign(**empty)
+    return dataclasses.replace(contents, tables=tables)
+
+
+@pytest.mark.parametrize("keep", [{"share"}, {"share", "delta", "value", "score", "area"}])
+def test_what_was_not_computed_is_a_dash_everywhere(
+    contents: Contents, tmp_path: Path, keep: set[str]
+) -> None:
+    hollow = without_numbers(contents, keep)
+    page = render_html(hollow)
+    assert re.search(r"\b(nan|NaN|inf)\b", re.sub(r"(?s)<script>.*?</script>", "", page)) is None
+    text = render_markdown(hollow)
+    assert re.search(r"\b(nan|inf)\b", text) is None
+    assert "| – |" in text
+    assert not re.search(r"\bnan\b", "".join(render_latex(hollow).values()))
+    assert write_figures(hollow, tmp_path, formats=("svg",))
+
+
+def test_heads_that_a_method_did_not_score_are_shown_without_rank(contents: Contents) -> None:
+    scores = contents.table("scores")
+    fewer = scores[~((scores["method"] == "gates") & (scores["layer"] == 2))]
+    page = render_html(dataclasses.replace(contents, tables={**contents.tables, "scores": fewer}))
+    assert "no score" in page
+    assert "rank 0" not in page
