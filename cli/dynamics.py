@@ -191,7 +191,7 @@ def dynamics(
         write_dynamics_figure(tables, str(job.metric_name), figure)
         note(f"drawn in {figure}", quiet=quiet)
     if output is OutputFormat.json:
-        document = {
+        document: dict[str, Any] = {
             "schema": "headtool/dynamics/1",
             "provenance": {**source, "by_checkpoint": job.sources},
             **{
