@@ -281,7 +281,13 @@ def additivity_section(contents: Contents, text: Sequence[str]) -> Section | Non
     tables = []
     for name, title, first, second, difference in (
         ("additivity", "Together, and one at a time", "joint", "sum_of_singles", "gap"),
-        ("optimism", "Selected and evaluated", "selection", "evaluation", "optimism"),
+        (
+            "optimism",
+            "Selected on the same examples, and on others",
+            "selection",
+            "evaluation",
+            "optimism",
+        ),
     ):
         frame = contents.table(name)
         if frame.empty:
@@ -362,7 +368,7 @@ def _optimism_figure(contents: Contents) -> list[Figure]:
     drawings = [
         interval_chart(
             lines,
-            label="How much better each selection looks on the examples that made it",
+            label="How much better each selection does on the very examples that made it",
             x_label=f"{contents.measure} that selection flatters by",
             width=width,
         )
@@ -372,8 +378,8 @@ def _optimism_figure(contents: Contents) -> list[Figure]:
     return [
         Figure(
             [Panel(drawings[0], narrow=drawings[1])],
-            f"With {share} of the heads removed: how much better the mask looks on the examples "
-            f"that selected it than on others. Everything else in this report is measured on "
-            "others.",
+            f"With {share} of the heads removed: how much better a mask does on the evaluation "
+            "examples if these very examples selected it, instead of others. Everything else in "
+            "this report was selected on others.",
         )
     ]
