@@ -59,7 +59,7 @@ def write_dynamics_figure(tables: Mapping[str, pd.DataFrame], metric: str, path:
     names = list(dict.fromkeys(curves["checkpoint"]))
     colours = mpl.colormaps["viridis"].resampled(len(names) + 1)
     with mpl.rc_context(_STYLE):
-        figure = Figure(figsize=(6.4, 2.6))
+        figure = Figure(figsize=(7.0, 2.6))
         left, right = figure.subplots(1, 2)
         for number, (name, group) in enumerate(curves.groupby("checkpoint", sort=False)):
             left.plot(
@@ -67,7 +67,7 @@ def write_dynamics_figure(tables: Mapping[str, pd.DataFrame], metric: str, path:
             )
         left.set_xlabel("heads removed (%)")
         left.set_ylabel(f"{metric}, relative to the whole model")
-        left.legend(title="checkpoint", title_fontsize=7)
+        figure.legend(loc="outside right center")
         last = stability[stability["checkpoint_y"] == names[-1]]
         right.plot(range(len(last)), last["spearman"], "o-", color=colours(0))
         right.set_xticks(range(len(last)), last["checkpoint_x"], rotation=30, ha="right")
