@@ -28,7 +28,7 @@ from headtool.search import BeamSearch
 
 __all__ = ["MaskedSearches", "some"]
 
-_MEMORY = 2**28  # bytes of keys and values of all prefixes that are kept at the same time
+_MEMORY = 2**26  # bytes of keys and values that are kept at the same time; more is slower
 _NODES_AT_ONCE = 2_048  # in one forward pass: what fits into the processor's cache
 
 
