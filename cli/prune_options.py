@@ -111,7 +111,7 @@ Onnx = Annotated[
     typer.Option(
         "--onnx",
         metavar="",
-        help="Export the smaller model as model.onnx as well (the extra headtool[onnx]).",
+        help="Export the smaller model as model.onnx as well (the extra headtool\\[onnx]).",
         rich_help_panel=_HOW,
     ),
 ]
