@@ -13,6 +13,7 @@ from headtool.models.fairseq_parts import silence
 from headtool.runs import read_run
 from headtool.translation_metrics import BLEU, CHRF
 
+from .conftest import settings_of_the_process
 from .translation import GREEDY, MT, deltas, refused
 
 
@@ -34,7 +35,8 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     folder = tmp_path_factory.mktemp("translation") / "run"
     command = ["ablate", *MT, *GREEDY, "--limit", "40", "--kind", "enc-self,cross", "--out", folder]
-    done = CliRunner().invoke(app, list(map(str, command)))
+    with settings_of_the_process():
+        done = CliRunner().invoke(app, list(map(str, command)))
     assert done.exit_code == 0, done.output
     return folder
 

@@ -55,9 +55,9 @@ class Broken(Method):
 @pytest.fixture
 def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A method ``broken`` that fails in the way of its option."""
-    (tmp_path / "example_broken.py").write_text(BROKEN)
+    (tmp_path / "example_failing.py").write_text(BROKEN)
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(headtool.methods.BUILTIN, "broken", "example_broken:Broken")
+    monkeypatch.setitem(headtool.methods.BUILTIN, "broken", "example_failing:Broken")
 
 
 @pytest.fixture

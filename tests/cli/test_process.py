@@ -84,7 +84,13 @@ def test_interrupt_from_the_keyboard(bert, tmp_path) -> None:
     os.mkfifo(tmp_path / "data.tsv")
     command = [*HEADTOOL, "score", "--model", str(bert), "--data", "data.tsv", "--out", "run"]
     process = subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command,
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A shell that runs the tests in the background has them ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     try:
         writer = open_for_writing(tmp_path / "data.tsv", process)
