@@ -12,9 +12,11 @@ from headtool.reports.text import visible
 
 __all__ = ["escape_markdown", "render_markdown"]
 
-# What could become markup, a link, an image or HTML in any of the common dialects.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~$&@:])")
-_START = re.compile(r"^([-=]|\d+(?=[.)]))")
+# What could become markup, a link or HTML in any of the common dialects. Images and link targets
+# need a bracket before them, so an exclamation mark and parentheses may stand as they are.
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&@:])")
+# What begins a list, a rule or an underlined heading; a decimal begins no list.
+_START = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-+=]))(.)")
 
 
 def render_markdown(contents: Contents) -> str:
@@ -28,9 +30,11 @@ def escape_markdown(text: str) -> str:
     Examples
     --------
     >>> print(escape_markdown("![x](http://a.b) *c*"))
-    \!\[x\]\(http\://a.b\) \*c\*
+    !\[x\](http\://a.b) \*c\*
+    >>> print(escape_markdown("0.1 (2%)"), escape_markdown("1. April"))
+    0.1 (2%) 1\. April
     """
-    return _START.sub(r"\\\1", _SPECIAL.sub(r"\\\1", visible(text)))
+    return _START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", visible(text)))
 
 
 def _lines(contents: Contents) -> Iterator[str]:

@@ -86,6 +86,22 @@ def test_markdown_shows_any_text_as_it_is(text: str) -> None:
     assert shown == plain
 
 
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("0.0972", "0.0972"), ("6 of them (18.8%)", "6 of them (18.8%)"), ("−0.1", "−0.1"),
+        ("1. May", r"1\. May"), ("2) b", r"2\) b"), ("3.", r"3\."), ("- a", r"\- a"),
+        ("+ a", r"\+ a"), ("===", r"\==="), ("a 1. b", "a 1. b"), ("a_b", r"a\_b"), ("5-3", "5-3"),
+    ],
+)  # fmt: skip
+def test_only_markup_is_escaped_in_markdown(text: str, written: str) -> None:
+    assert escape_markdown(text) == written
+
+
+def test_no_backslash_of_a_markdown_report_is_shown(contents: Contents) -> None:
+    assert "\\" not in rendered(render_markdown(contents))
+
+
 # -- LaTeX
 
 
