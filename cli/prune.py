@@ -278,16 +278,17 @@ def _by_scores(
     unit: str,
     keep_one: bool,
 ) -> HeadMask:
-    from headtool.pruning.selection import budget, by_scores
+    from headtool.pruning.selection import budget, by_scores, scores_of
 
-    table = run.table("scores")
+    table = scores_of(run)
     methods = list(table["method"].unique())
     if method is None and len(methods) > 1:
         raise HeadtoolError(f"{run.folder} has scores of {', '.join(methods)}; add --method")
     if method is not None and method not in methods:
         raise unknown(f"method in {run.folder}:", method, methods)
     name = method or methods[0]
-    _check_model(run, model, run.manifest.get("provenance", {}).get(name))
+    made = run.manifest.get("provenance", {})
+    _check_model(run, model, made.get(name) or made.get("ablate"))
     count = budget(remove, keep_heads, model.sites.n_heads)
     return by_scores(
         table[table["method"] == name], model.sites, count, unit=unit, keep_one=keep_one

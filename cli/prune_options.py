@@ -30,7 +30,7 @@ Scores = Annotated[
     Path | None,
     typer.Option(
         metavar="RUN",
-        help="Run with scores; with outcomes, for --verdict.",
+        help="Run of `headtool score`, or of `headtool ablate`, which --verdict needs.",
         rich_help_panel=_WHICH,
     ),
 ]

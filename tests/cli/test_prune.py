@@ -106,6 +106,33 @@ def test_verdicts(headtool, workplace: Path, bert: Path, reviews: Path) -> None:
     assert "--remove" in done.err
 
 
+@pytest.mark.parametrize("how", ["--all-but-one", "--sequential"])
+def test_runs_without_scores_of_heads(headtool, workplace, bert, reviews, how: str) -> None:
+    made = headtool(*shlex.split(f"ablate --model {bert} --data {reviews} {how} --out run -q"))
+    assert made.code == 0, made.err
+    done = headtool(*shlex.split(f"prune --model {bert} --scores run --remove 40%"))
+    assert done.code == 2
+    assert "run has no scores of single heads; make some with headtool score --out" in done.err
+
+
+def test_scores_of_an_ablation(headtool, workplace: Path, bert: Path, reviews: Path) -> None:
+    """A run of ablate ranks the heads as the method of that name does."""
+    common = f"--model {bert} --data {reviews} -q"
+    for metric in ("accuracy", "loss"):
+        headtool(*shlex.split(f"ablate {common} --metric {metric} --out by-ablate --force"))
+        headtool(
+            *shlex.split(f"score --method ablation {common} --metric {metric}"),
+            *shlex.split("--out by-score --force"),
+        )
+        command = f"prune --model {bert} --remove 40% --format json --scores"
+        found = [
+            document(headtool(*shlex.split(f"{command} {run}"), *more))["removed"]
+            for run, more in (("by-ablate", ()), ("by-ablate", ("--method", "ablation")))
+        ]
+        wanted = document(headtool(*shlex.split(f"{command} by-score")))["removed"]
+        assert found == [wanted, wanted]
+
+
 def test_bake_and_table(headtool, workplace: Path, bert: Path) -> None:
     (workplace / "mask.json").write_text('{"0": [1, 2], "1": [3]}')
     done = headtool(*shlex.split(f"prune --model {bert} --mask mask.json --bake --out baked"))

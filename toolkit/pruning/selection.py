@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from headtool.curves import layers_of, spare_last
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import HeadMask, Sites
+from headtool.metrics import get_metric
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["UNITS", "budget", "by_scores", "by_verdicts", "from_file", "groups_of"]
+    from headtool.runs import Run
+
+__all__ = ["UNITS", "budget", "by_scores", "by_verdicts", "from_file", "groups_of", "scores_of"]
 
 UNITS = ("head", "group")
 
@@ -47,6 +50,33 @@ def budget(remove: str | None, keep: int | None, heads: int) -> int:
             "leaves some"
         )
     return count
+
+
+def scores_of(run: Run) -> pd.DataFrame:
+    """Scores that a run holds, or those of its ablation: what its metric loses without the head.
+
+    Raises
+    ------
+    HeadtoolError
+        If the run has neither.
+    """
+    tables = run.manifest["tables"]
+    if "scores" in tables:
+        return run.table("scores")
+    if "ablation" not in tables or run.source["options"].get("all_but_one"):
+        raise HeadtoolError(
+            f"{run.folder} has no scores of single heads; make some with headtool score --out DIR"
+        )
+    source = run.source
+    metric = get_metric(
+        source["metric"], task=source["model"]["task"], n_labels=source["model"]["labels"]
+    )
+    table = run.table("ablation")
+    table = table[table["metric"] == metric.name].reset_index(drop=True)
+    score = table["delta"] * (-1 if metric.higher_is_better else 1)
+    # As all methods' ranks: equal ones in the order of the heads, what is undefined last.
+    rank = score.rank(method="first", ascending=False, na_option="bottom").astype("int64")
+    return table.assign(method="ablation", score=score, rank=rank)
 
 
 def groups_of(sites: Sites, unit: str) -> NDArray[np.int64]:
