@@ -180,16 +180,22 @@ def _agreement(contents: Contents) -> Finding | None:
     if len(stability):
         own = [f"{number(row['tau_b'])} for {row['method']}" for _, row in stability.iterrows()]
         detail += (
-            "No two methods can be expected to agree better than each does with itself on other "
-            f"examples: tau-b {listed(own)}. "
+            "How far each method agrees with itself when it scores other examples, a guide to the "
+            f"noise in the rankings: tau-b {listed(own)}. "
         )
     detail += (
         "Heads of one layer resemble each other, which makes methods agree that tell no more than "
-        f"layers apart. {beyond} of the {len(pairs)} pairs of methods "
-        f"{'agrees' if beyond == 1 else 'agree'} "
-        f"beyond that (tau-b, heads permuted within layers, p < {given(alpha)}, not corrected)."
+        f"layers apart. {_beyond(beyond, len(pairs))} beyond that (tau-b, heads permuted within "
+        f"layers, p < {given(alpha)}, not corrected)."
     )
     return Finding("agreement", headline, detail)
+
+
+def _beyond(amount: int, pairs: int) -> str:
+    if pairs == 1:
+        return "The two methods agree" if amount else "The two methods do not agree detectably"
+    verb = "agrees" if amount == 1 else "agree"
+    return f"{amount or 'None'} of the {pairs} pairs of methods {verb}"
 
 
 def _strength(tau: float) -> str:

@@ -202,6 +202,27 @@ def test_agreement_names_the_closest_and_the_farthest_pair(contents: Contents) -
     assert "0.9 for gradient, 0.8 for ablation, 0.7 for gates and 0.6 for confidence" in detail
 
 
+def test_agreement_above_that_of_a_method_with_itself_is_no_contradiction(make: Make) -> None:
+    contents = make(methods=("gradient", "ablation"))
+    noisy = contents.table("stability").assign(tau_b=[0.44, 0.0654])
+    assert contents.table("agreement")["tau_b"].item() > noisy["tau_b"].max()
+    detail = details(with_tables(contents, stability=noisy))["agreement"]
+    assert "guide to the noise in the rankings: tau-b 0.44 for gradient and 0.0654 for" in detail
+    assert "expected to agree better" not in detail
+
+
+def test_pairs_that_agree_beyond_layers_are_counted_in_words(make: Make) -> None:
+    one = make(methods=("gradient", "ablation"))
+    assert "The two methods agree beyond that" in details(one)["agreement"]
+    chance = one.table("agreement").assign(tau_b_p_within_layers=0.6)
+    detail = details(with_tables(one, agreement=chance))["agreement"]
+    assert "The two methods do not agree detectably beyond that" in detail
+    three = make(methods=("gradient", "ablation", "gates"))
+    chance = three.table("agreement").assign(tau_b_p_within_layers=0.6)
+    detail = details(with_tables(three, agreement=chance))["agreement"]
+    assert "None of the 3 pairs of methods agree beyond that" in detail
+
+
 @pytest.mark.parametrize(
     ("tau", "words"),
     [(0.8, "agree closely"), (0.5, "agree moderately"), (0.3, "agree weakly"),
