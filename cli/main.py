@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import os
 import shlex
 import sys
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
@@ -122,8 +124,24 @@ def run() -> None:
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     if code == _INTERRUPTED:
-        note(f"interrupted; to start again: {shlex.join(['headtool', *sys.argv[1:]])}")
+        again = "to continue" if _something_kept(sys.argv[1:]) else "to start again"
+        note(f"interrupted; {again}: {shlex.join(['headtool', *sys.argv[1:]])}")
     sys.exit(code or 0)
+
+
+def _something_kept(arguments: list[str]) -> bool:
+    """Whether finished work lies beside the run that --out names, for the same command to use."""
+    given = [
+        word.removeprefix("--out=") if word.startswith("--out=") else after
+        for word, after in itertools.pairwise([*arguments, ""])
+        if word == "--out" or word.startswith("--out=")
+    ]
+    kept = Path(f"{given[-1].rstrip('/')}.unfinished") if given else None
+    return (
+        kept is not None
+        and kept.is_dir()
+        and any(path.is_dir() or path.suffix == ".npz" for path in kept.iterdir())
+    )
 
 
 def _usage(error: typer.BadParameter) -> str:

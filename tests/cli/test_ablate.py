@@ -126,10 +126,19 @@ def test_an_interrupted_command_continues(
     monkeypatch.setattr(HuggingFaceModel, "collate", interrupt)
     stopped = headtool(*command, "--out", tmp_path / "run")
     assert stopped.code == 130
+    assert stopped.err.startswith("interrupted; to continue: headtool ablate --model ")
     assert f"--out {tmp_path / 'run'}" in stopped.err
     kept = sorted(path.name for path in (tmp_path / "run.unfinished").glob("unit-*.npz"))
     assert kept == ["unit-000000.npz", "unit-000001.npz"]
     assert not (tmp_path / "run").exists()
+
+    collated.clear()
+    collated += range(3)
+    for run in ("fresh", "other"):  # nothing was finished; nothing was to be kept
+        stopped = headtool(*command, *(["--out", tmp_path / run] if run == "fresh" else []))
+        assert stopped.err.startswith("interrupted; to start again: headtool ablate --model ")
+        collated.clear()
+        collated += range(3)
 
     monkeypatch.setattr(HuggingFaceModel, "collate", original)
     done = headtool(*command, "--out", tmp_path / "run", "--format", "json")

@@ -475,7 +475,9 @@ def test_an_interrupted_comparison_continues_where_it_was(
     for stop in (2, 1, 3, 0):
         with monkeypatch.context() as patch:
             done = count_work(patch, stop_after=stop)
-            assert compare(*asked, "--out", "parts").code == 130
+            stopped = compare(*asked, "--out", "parts")
+            assert stopped.code == 130
+            assert "interrupted; to continue: headtool compare" in stopped.err
             finished += len(done)
         assert not Path("parts").exists()
     with monkeypatch.context() as patch:
