@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 _ROUNDING = 1e-9  # a difference of two shares of examples is seldom exact
+_THREE = 3  # rule of three: none seen in N leaves up to 3 / N, at 95%
 
 __all__ = ["additivity", "kept_heads", "together", "winner"]
 
@@ -35,35 +36,76 @@ def together(contents: Contents) -> Finding | None:
     margin, metric = margin_of(contents), contents.measure
     if not curves or math.isnan(margin):
         return None
-    reach = {method: _reach(contents, curve, "delta") for method, curve in curves.items()}
-    best = max(reach, key=lambda method: reach[method][0])
-    share, budget = reach[best]
+    estimated = {m: _reach(contents, curve, "delta") for m, curve in curves.items()}
     edge = "low" if contents.higher_is_better else "high"
-    sure = _reach(contents, curves[best], edge)[0]
-    if budget == 0:
-        step = curves[best].query("share > 0").sort_values("share").head(1)
-        size = "".join(f" ({row['budget']} heads)" for row in records(step))
+    sure = {m: _reach(contents, curve, edge) for m, curve in curves.items()}
+    band, limit = f"{level_of(contents)} band", f"the margin of {given(margin)}"
+    coarse = _coarse(contents)
+    if coarse:
         headline = (
-            f"Removed together, even the first step{size} costs more than {given(margin)} of "
-            f"{metric}, whichever method chooses the heads."
+            f"These data cannot resolve {limit}: {coarse}. By the estimate alone, "
+            f"{_furthest(estimated)}."
+        )
+    elif any(budget for _, budget in sure.values()):
+        headline = (
+            f"Removed together, {_furthest(sure)} before the {band} of {metric} leaves {limit}; "
+            f"by the estimate alone, {_furthest(estimated)}."
+        )
+    elif any(budget for _, budget in estimated.values()):
+        headline = (
+            f"No heads removed together are shown to cost less than {given(margin)} of {metric}: "
+            f"the {band} is not within that margin even at the first step, whichever method "
+            f"chooses them. By the estimate alone, {_furthest(estimated)}."
         )
     else:
+        step = next(iter(curves.values())).query("share > 0").sort_values("share").head(1)
+        size = "".join(f" ({row['budget']} heads)" for row in records(step))
         headline = (
-            f"Removed together, {budget} of them ({percent(share)}) can go in the order of {best} "
-            f"before {metric} is worse by more than {given(margin)}."
+            f"Removed together, even the first step{size} is estimated to cost more than "
+            f"{given(margin)} of {metric}, whichever method chooses the heads."
         )
-    each = listed([f"{percent(reach[m][0])} for {m}" for m in curves])
+    each, surely = (
+        listed([f"{percent(reach[m][0])} for {m}" for m in curves]) for reach in (estimated, sure)
+    )
     detail = (
-        f"The largest share that can be removed before the estimate leaves the margin of "
-        f"{given(margin)}: {each}. "
+        f"The largest share that can be removed before the estimate leaves {limit}: {each}. "
         + (
-            f"The {level_of(contents)} band of {best} stays inside it up to {percent(sure)}. "
-            if sure
-            else f"The {level_of(contents)} band of {best} leaves it at the first step. "
+            f"Before the {band} leaves it: {surely}. "
+            if any(budget for _, budget in sure.values())
+            else f"The {band} is not within it even at the first step, for any method. "
         )
         + "Heads were chosen on other examples than those shown here."
     )
     return Finding("curves", headline, detail)
+
+
+def _furthest(reach: Mapping[str, tuple[float, int]]) -> str:
+    """How many heads can go by the methods that reach furthest, all of them if they are tied."""
+    share, budget = max(reach.values(), key=lambda reached: reached[1])
+    if not budget:
+        return "none can go, whichever method chooses them"
+    best = [method for method, reached in reach.items() if reached[1] == budget]
+    tied = f" ({'both' if len(best) == 2 else 'all'} as far)" if len(best) > 1 else ""
+    return (
+        f"{budget} of the {round(budget / share)} heads ({percent(share)}) can go in the order of "
+        f"{' or '.join(best)}{tied}"
+    )
+
+
+def _coarse(contents: Contents) -> str:
+    """Why examples are too few for the margin, where the metric is the share that is right."""
+    is_share = contents.metric == "accuracy" and (
+        contents.described("model").get("task") == "classification"
+    )
+    examples = contents.examples(contents.data[0]) if is_share and contents.data else None
+    if not examples or margin_of(contents) * examples >= _THREE:
+        return ""
+    if margin_of(contents) * examples < 1:
+        return f"one of the {examples} examples is worth {number(1 / examples)} of accuracy"
+    return (
+        f"heads that change none of the {examples} examples could still cost up to about "
+        f"{number(_THREE / examples)} of accuracy on others"
+    )
 
 
 def _reach(contents: Contents, curve: pd.DataFrame, column: str) -> tuple[float, int]:
