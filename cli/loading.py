@@ -25,6 +25,9 @@ def read_data(spec: str | None, model: str, *, columns: str | None, limit: int |
 
     if spec is None:
         if model not in _BUILTIN_DATA:
+            from headtool.models import check_model
+
+            check_model(model)  # whether the model exists comes before what it is tried on
             raise HeadtoolError(
                 f"--data is missing: the built-in sets are for the built-in models, not for {model}"
             )

@@ -19,7 +19,9 @@ class HeadtoolError(Exception):
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return ``"; did you mean 'x'?"`` for the closest of `known`, or an empty string."""
     folded = {candidate.lower(): candidate for candidate in known}
-    close = difflib.get_close_matches(name.lower(), list(folded), n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name.lower(), list(folded), n=1, cutoff=0.65)
+    if not close and name.strip("-"):  # perhaps it is cut short
+        close = [candidate for candidate in folded if candidate.startswith(name.lower())]
     return f"; did you mean '{folded[close[0]]}'?" if close else ""
 
 

@@ -119,6 +119,10 @@ COMMANDS = [
     ),
     # -- data sets
     ("no data", "score --model {bert}", ["--data is missing", "bert"]),
+    ("no model and no data", "score --model nosuch/model", ["unknown model 'nosuch/model'"]),
+    ("no model in a folder, no data", "score --model folder", ["folder", "no config.json"]),
+    ("no checkpoint and no data", "score --model fairseq:no.pt", ["'no.pt' is no file"]),
+    ("no built-in model", "score --model builtin:nil", ["'builtin:nil'", "'builtin:nli'"]),
     ("no such file", "score --data nowhere.tsv", ["'nowhere.tsv'", "check the path"]),
     ("no such data set", "score --data nowhere", ["'nowhere'", ".tsv", "hub:NAME"]),
     ("no such built-in", "score --data builtin:nli/match", ["'nli/match'", "nli/matched"]),
@@ -271,6 +275,11 @@ def complaint(headtool, place: Path, words: list[str]) -> str:
     assert done.err.rstrip("\n").isprintable()
     assert contents(place) == before
     return done.err
+
+
+def test_only_near_names_are_suggested(headtool) -> None:
+    done = headtool("speed", "--limit", "30")
+    assert done.err == "error: unknown option '--limit'; see headtool speed --help\n"
 
 
 def test_force_without_a_place(headtool) -> None:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from headtool.models.base import ModelAdapter
 
-__all__ = ["load_model"]
+__all__ = ["check_model", "load_model"]
 
 _DTYPES = ("float32", "bfloat16")
 _DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -59,10 +59,8 @@ def load_model(
     if dtype not in _DTYPES:
         raise unknown("dtype", dtype, _DTYPES)
     place, number = _device(device), getattr(torch, dtype)
-    scheme, _, rest = spec.partition(":")
+    scheme, rest = _parts(spec)
     if scheme == "builtin":
-        if rest not in _BUILTIN:
-            raise unknown("model", spec, [f"builtin:{name}" for name in _BUILTIN])
         if rest == "nli":
             from headtool.builtin.nli import model_folder
             from headtool.models.huggingface_loading import load_huggingface
@@ -88,8 +86,6 @@ def load_model(
             f"--fairseq-data, --bpe and --trust-checkpoint are for fairseq models, and {spec} is "
             "none; write fairseq:CHECKPOINT.pt"
         )
-    if spec.endswith(".pt"):
-        raise HeadtoolError(f"{spec} looks like a fairseq checkpoint; write fairseq:{spec}")
     record = _pruned_record(spec)
     if record is not None and record["library"] == "fairseq" and record["form"] == "pruned":
         from headtool.pruning.loading import pruned_fairseq
@@ -98,6 +94,35 @@ def load_model(
     from headtool.models.huggingface_loading import load_huggingface
 
     return load_huggingface(spec, device=place, dtype=number)
+
+
+def check_model(spec: str) -> None:
+    """Refuse a model that does not exist, without loading its weights.
+
+    Raises
+    ------
+    HeadtoolError
+        For a SPEC that names nothing, as `load_model` does.
+    """
+    scheme, rest = _parts(spec)
+    if scheme == "fairseq":
+        from headtool.models.checkpoint import check_file
+
+        check_file(Path(os.path.expanduser(rest)))
+    elif scheme != "builtin" and _pruned_record(spec) is None:
+        from headtool.models.huggingface_loading import find_huggingface
+
+        find_huggingface(spec, spec=spec)
+
+
+def _parts(spec: str) -> tuple[str, str]:
+    """Split a SPEC into what is before the colon and what is behind it."""
+    scheme, _, rest = spec.partition(":")
+    if scheme == "builtin" and rest not in _BUILTIN:
+        raise unknown("model", spec, [f"builtin:{name}" for name in _BUILTIN])
+    if scheme != "fairseq" and spec.endswith(".pt"):
+        raise HeadtoolError(f"{spec} looks like a fairseq checkpoint; write fairseq:{spec}")
+    return scheme, rest
 
 
 def _pruned_record(spec: str) -> dict[str, Any] | None:

@@ -24,7 +24,7 @@ import torch
 from headtool.data.textfile import quoted_path
 from headtool.errors import HeadtoolError
 
-__all__ = ["load_checkpoint"]
+__all__ = ["check_file", "load_checkpoint"]
 
 _INERT = (
     # Configurations: omegaconf containers, their leaves, and the types noted in their metadata.
@@ -87,6 +87,13 @@ class _Inert:
         self.state = state
 
 
+def check_file(path: Path) -> None:
+    """Refuse a checkpoint that is missing."""
+    if not path.is_file():
+        what = "is a folder; name a file in it" if path.is_dir() else "is no file; check the path"
+        raise HeadtoolError(f"{quoted_path(path)} {what}, like fairseq:DIR/checkpoint_best.pt")
+
+
 def load_checkpoint(path: Path, *, trust: bool = False) -> dict[str, Any]:
     """Load a checkpoint that ``fairseq-train`` wrote, onto the CPU.
 
@@ -110,9 +117,7 @@ def load_checkpoint(path: Path, *, trust: bool = False) -> dict[str, Any]:
     HeadtoolError
         If the file is missing, damaged, no checkpoint, or needs a class that is not allowed.
     """
-    if not path.is_file():
-        what = "is a folder; name a file in it" if path.is_dir() else "is no file; check the path"
-        raise HeadtoolError(f"{quoted_path(path)} {what}, like fairseq:DIR/checkpoint_best.pt")
+    check_file(path)
     allowed: list[Any] = [argparse.Namespace, *((_Inert, name) for name in _INERT)]
     # What the calling program has allowed for itself stays allowed when the context ends.
     ours = [entry for entry in allowed if entry not in torch.serialization.get_safe_globals()]

@@ -16,7 +16,7 @@ from headtool.errors import HeadtoolError
 from headtool.models.base import Task
 from headtool.models.huggingface import HuggingFaceModel
 
-__all__ = ["load_config", "load_huggingface", "load_weights"]
+__all__ = ["find_huggingface", "load_config", "load_huggingface", "load_weights"]
 
 _HEADS: tuple[tuple[Task, Any, Any], ...] = (
     (
@@ -52,16 +52,7 @@ def load_huggingface(
     from headtool.pruning.loading import pruned_class
 
     spec = spec or source
-    source = os.path.expanduser(source)
-    local = os.path.exists(source)
-    if os.path.isfile(source):
-        raise HeadtoolError(f"{spec} is a file; name the folder of a transformers model")
-    if local and not os.path.isfile(os.path.join(source, "config.json")):
-        raise HeadtoolError(f"{spec} is no transformers model folder: it has no config.json")
-    name, _, revision = (source, "", "") if local else source.partition("@")
-    # Code that comes with a model is never run, and the user never asked whether it may be.
-    options: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
-    config = load_config(name, spec=spec, local=local, options=options)
+    name, options, config = find_huggingface(source, spec=spec)
     task, loader = _task(spec, config)
     loader = pruned_class(config, spec) or loader
     module = load_weights(loader, name, config, spec=spec, dtype=dtype, options=options)
@@ -72,6 +63,28 @@ def load_huggingface(
         raise HeadtoolError(f"{spec} has no tokenizer; save one beside the model")
     module.to(device)
     return HuggingFaceModel(spec, task, module, tokenizer)
+
+
+def find_huggingface(source: str, *, spec: str) -> tuple[str, dict[str, Any], Any]:
+    """Find a folder or hub id.
+
+    Returns
+    -------
+    name, options
+        What ``from_pretrained`` is to be given.
+    config
+        The model's configuration.
+    """
+    source = os.path.expanduser(source)
+    local = os.path.exists(source)
+    if os.path.isfile(source):
+        raise HeadtoolError(f"{spec} is a file; name the folder of a transformers model")
+    if local and not os.path.isfile(os.path.join(source, "config.json")):
+        raise HeadtoolError(f"{spec} is no transformers model folder: it has no config.json")
+    name, _, revision = (source, "", "") if local else source.partition("@")
+    # Code that comes with a model is never run, and the user never asked whether it may be.
+    options: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
+    return name, options, load_config(name, spec=spec, local=local, options=options)
 
 
 def load_config(name: str, *, spec: str, local: bool, options: Mapping[str, Any]) -> Any:
