@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section, order
 from headtool.reports.contents import Contents
-from headtool.reports.facts import default_budget, level_of, matched
+from headtool.reports.facts import band_of, default_budget, level_of, matched
 from headtool.reports.line_charts import Interval, Line, interval_chart, line_chart
 from headtool.reports.svg import Scale
 from headtool.reports.words import digits, number, percent
@@ -45,16 +45,18 @@ def curves_section(contents: Contents, text: Sequence[str]) -> Section | None:
     )
 
 
-def _line(rows: pd.DataFrame, name: str, css: str, *, label: str | None = None) -> Line:
+def _line(
+    contents: Contents, rows: pd.DataFrame, name: str, css: str, *, label: str | None = None
+) -> Line:
     ordered = rows.sort_values("share")
-    whole = ordered["value"] - ordered["delta"]
+    low, high = band_of(contents, ordered)
     return Line(
         name,
         ordered["share"].tolist(),
         ordered["value"].tolist(),
         css,
-        (whole + ordered["low"]).tolist(),
-        (whole + ordered["high"]).tolist(),
+        low.tolist(),
+        high.tolist(),
         label,
     )
 
@@ -75,7 +77,7 @@ def _lines(contents: Contents, rows: pd.DataFrame) -> list[Line]:
     for method in ["random", *reversed(contents.methods)]:
         part = rows[rows["method"] == method]
         if len(part):
-            found.append(_line(part, method, _css(contents, method), label=method))
+            found.append(_line(contents, part, method, _css(contents, method), label=method))
     return found
 
 
@@ -110,16 +112,17 @@ def _main_figure(contents: Contents, rows: pd.DataFrame) -> Figure:
 def _panels_against_random(contents: Contents, rows: pd.DataFrame) -> list[Figure]:
     """A panel for each method with random masks that have as many heads in every layer."""
     panels = []
-    values = rows[["value", "delta", "low", "high"]]
-    whole = values["value"] - values["delta"]
-    ends = [*values["value"], *(whole + values["low"]), *(whole + values["high"])]
-    span = _span(ends)
+    low, high = band_of(contents, rows)
+    span = _span([*rows["value"], *low, *high])
     for method in contents.methods:
         own, other = rows[rows["method"] == method], rows[rows["method"] == matched(method)]
         if own.empty or other.empty:
             continue
         drawing = line_chart(
-            [_line(other, matched(method), "random"), _line(own, method, _css(contents, method))],
+            [
+                _line(contents, other, matched(method), "random"),
+                _line(contents, own, method, _css(contents, method)),
+            ],
             label=f"{method} against random masks with as many heads in every layer",
             x_label="heads removed",
             y_label=contents.measure,
@@ -215,18 +218,18 @@ def _value_table(contents: Contents, rows: pd.DataFrame) -> DataTable | None:
         line = [Cell(percent(float(share)), float(share))]
         for method in present:
             found = rows[(rows["share"] == share) & (rows["method"] == method)]
-            line.append(_value_cell(found.iloc[0]) if len(found) else Cell("–"))
+            line.append(_value_cell(contents, found.iloc[0]) if len(found) else Cell("–"))
         cells.append(line)
     return DataTable(
         "curve-values", f"Values of the curves: {contents.measure} and its interval", columns, cells
     )
 
 
-def _value_cell(row: pd.Series) -> Cell:
-    whole = row["value"] - row["delta"]
+def _value_cell(contents: Contents, row: pd.Series) -> Cell:
     text = digits(row["value"])
     if math.isfinite(row["low"]) and math.isfinite(row["high"]) and row["share"] > 0:
-        text += f" [{digits(whole + row['low'])}, {digits(whole + row['high'])}]"
+        low, high = band_of(contents, row)
+        text += f" [{digits(low)}, {digits(high)}]"
     return Cell(text, order(row["value"]))
 
 
@@ -266,7 +269,7 @@ def _data(contents: Contents, rows: pd.DataFrame) -> dict[str, object]:
                 {
                     "name": method,
                     "css": _css(contents, method),
-                    "values": [_value_cell(row).text for _, row in part.iterrows()],
+                    "values": [_value_cell(contents, row).text for _, row in part.iterrows()],
                 }
             )
     shares = sorted(rows["share"].unique().tolist())

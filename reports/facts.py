@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MATCHED",
+    "RANGES",
     "VERDICTS",
     "alpha_of",
+    "band_of",
     "ceiling_of",
     "default_budget",
     "interval",
@@ -29,6 +31,15 @@ VERDICTS = ("needed", "removable", "harmful", "undecided")
 
 MATCHED = "random-matched:"
 """How the names of random masks begin that are matched to a method layer by layer."""
+
+RANGES = {
+    **dict.fromkeys(("accuracy", "f1", "f1-macro"), (0.0, 1.0)),
+    **dict.fromkeys(("mcc", "pearson", "spearman"), (-1.0, 1.0)),
+    **dict.fromkeys(("bleu", "chrf"), (0.0, 100.0)),
+    **dict.fromkeys(("ter", "loss", "mse"), (0.0, math.inf)),
+    "perplexity": (1.0, math.inf),
+}
+"""The values that each metric can have."""
 
 
 def matched(method: str) -> str:
@@ -77,6 +88,20 @@ def interval(row: Any, name: str = "") -> str:
     if math.isnan(low) or math.isnan(high):
         return "no interval"
     return f"{number(low)} to {number(high)}"
+
+
+def band_of(contents: Contents, rows: Any) -> tuple[Any, Any]:
+    """Ends of the band of a curve around its values, within what the metric can be.
+
+    The band is of differences from the whole model; put at its value, one may reach beyond what the
+    metric allows. Takes one row of the curves, or several.
+    """
+    import numpy as np
+
+    whole = rows["value"] - rows["delta"]
+    least, most = RANGES.get(contents.metric, (-math.inf, math.inf))
+    low, high = (np.clip(whole + rows[end], least, most) for end in ("low", "high"))
+    return low, high
 
 
 def signed(contents: Contents, delta: pd.Series) -> pd.Series:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.reports.contents import Contents, records
-from headtool.reports.facts import ceiling_of, matched
+from headtool.reports.facts import band_of, ceiling_of, matched
 from headtool.reports.head_index import Heads, places
 from headtool.reports.svg import clip
 from headtool.reports.views import choices_of
@@ -152,12 +152,11 @@ def _heads(contents: Contents, heads: Heads) -> Figure:
     return figure
 
 
-def _curve(axis: Axes, rows: Any, style: dict[str, Any], label: str) -> None:
+def _curve(axis: Axes, contents: Contents, rows: Any, style: dict[str, Any], label: str) -> None:
     ordered = rows.sort_values("share")
     share = 100 * ordered["share"]
-    whole = ordered["value"] - ordered["delta"]
     axis.plot(share, ordered["value"], label=label, **style)
-    low, high = whole + ordered["low"], whole + ordered["high"]
+    low, high = band_of(contents, ordered)
     axis.fill_between(share, low, high, color=style["color"], alpha=0.15, linewidth=0)
 
 
@@ -170,7 +169,7 @@ def _curves(contents: Contents) -> Figure:
         for method in [*contents.methods, "random"]:
             rows = curves[(curves["kind"] == kind) & (curves["method"] == method)]
             if len(rows):
-                _curve(axis, rows, _style(contents, method), clip(method, 20))
+                _curve(axis, contents, rows, _style(contents, method), clip(method, 20))
         axis.set_xlabel("heads removed (%)" if kind == "all" else f"{kind} heads removed (%)")
         axis.set_xlim(0, 100)
     axes[0][0].set_ylabel(contents.measure)
@@ -190,8 +189,9 @@ def _against_random(contents: Contents) -> Figure:
             axis.axis("off")
             continue
         method = present[place]
-        _curve(axis, curves[curves["method"] == matched(method)], _style(contents, ""), "random")
-        _curve(axis, curves[curves["method"] == method], _style(contents, method), method)
+        random, own = (curves[curves["method"] == name] for name in (matched(method), method))
+        _curve(axis, contents, random, _style(contents, ""), "random")
+        _curve(axis, contents, own, _style(contents, method), method)
         axis.sharey(axes[0][0])
         axis.set_title(clip(method, 20))
         axis.set_xlabel("heads removed (%)")

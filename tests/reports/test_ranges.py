@@ -1,0 +1,74 @@
+"""No report shows a value that its metric cannot have."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+import pytest
+
+from headtool.metrics import TASKS, get_metric, metrics_for
+from headtool.reports import curve_sections, figures
+from headtool.reports.contents import Contents
+from headtool.reports.facts import RANGES, band_of
+from headtool.reports.sections import build_page
+
+
+def reaching_too_far(contents: Contents, metric: str = "accuracy") -> Contents:
+    """The same curves with bands of 0.3 to both sides."""
+    curves = contents.table("curves")
+    wide = curves.assign(low=curves["delta"] - 0.3, high=curves["delta"] + 0.3)
+    return dataclasses.replace(
+        contents,
+        tables={**contents.tables, "curves": wide},
+        settings={**contents.settings, "metric": metric},
+    )
+
+
+def test_every_metric_has_a_range_that_holds_its_value() -> None:
+    for task in TASKS:
+        for name in metrics_for(task):
+            metric = get_metric(name, task=task, n_labels=2 if task == "classification" else None)
+            assert metric.name in RANGES
+    assert RANGES["accuracy"] == (0, 1)
+    assert RANGES["bleu"] == (0, 100)
+    assert RANGES["perplexity"] == (1, float("inf"))
+
+
+def test_the_table_of_values_stays_within_the_range(contents: Contents) -> None:
+    shown = reaching_too_far(contents)
+    section = next(s for s in build_page(shown).sections if s.name == "curves")
+    table = next(table for table in section.tables if table.name == "curve-values")
+    ends = [
+        float(end)
+        for row in table.rows
+        for cell in row
+        for end in re.findall(r"[\[ ](-?[\d.]+)[,\]]", cell.text.replace("−", "-"))
+    ]
+    assert len(ends) > 20
+    assert max(ends) == 1
+    assert min(ends) >= 0
+    assert shown.table("curves").eval("value + high - delta").max() > 1  # as computed
+
+
+@pytest.mark.parametrize(("metric", "most"), [("accuracy", 1.0), ("loss", 1.212), ("other", 1.212)])
+def test_bands_are_drawn_within_the_range(contents: Contents, metric: str, most: float) -> None:
+    shown = reaching_too_far(contents, metric)
+    rows = shown.table("curves").query("method == 'gradient' and draw == -1")
+    line = curve_sections._line(shown, rows, "gradient", "m0")
+    assert max(line.high) == pytest.approx(most)
+    _, axes = figures._new()
+    axis = axes[0][0]
+    figures._curve(axis, shown, rows, {"color": "black"}, "gradient")
+    drawn = axis.collections[0].get_paths()[0].vertices[:, 1]
+    assert drawn.max() == pytest.approx(most)
+
+
+def test_a_band_below_the_range_ends_at_it(contents: Contents) -> None:
+    rows = contents.table("curves").query("method == 'gradient' and draw == -1")
+    low, _ = band_of(contents, rows.assign(low=-5.0))
+    assert (low == 0).all()
+    low, high = band_of(contents, rows.iloc[3].copy())
+    row = rows.iloc[3]
+    assert low == pytest.approx(row["value"] - row["delta"] + row["low"])
+    assert high == pytest.approx(row["value"] - row["delta"] + row["high"])
