@@ -42,6 +42,7 @@ from headtool.errors import HeadtoolError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from headtool.models.base import ModelAdapter
     from headtool.results import HeadScores
 
 __all__ = ["score"]
@@ -86,11 +87,6 @@ def score(
     values = parse_settings(settings or [], names)
     chosen = [get_method(name).configured(values[name]) for name in names]
     kinds = parse_kinds(kind) if kind is not None else None
-    if metric is not None and not any(scorer.uses_metric for scorer in chosen):
-        raise HeadtoolError(
-            f"--metric {metric} has no effect on {method} with these options; leave it out, "
-            "or add ablation to --method"
-        )
     if output_dir is not None:
         check_output(output_dir, force=force)
     elif force:
@@ -104,6 +100,8 @@ def score(
         bpe=bpe,
         trust_checkpoint=trust_checkpoint,
     )
+    if metric is not None:
+        _check_metric(metric, adapter, method, used=any(scorer.uses_metric for scorer in chosen))
     adapter.sites.restrict(kinds)  # an error here costs no work
     examples = load_examples(
         adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
@@ -130,6 +128,21 @@ def score(
         _write(output_dir, scores, force=force)
         note(f"written to {output_dir}", quiet=quiet)
     _print(scores, seconds, output)
+
+
+def _check_metric(metric: str, model: ModelAdapter, method: str, *, used: bool) -> None:
+    """Refuse a metric that the model cannot be measured by, or that no method uses."""
+    from headtool.metrics import get_metric
+
+    no_effect = f"--metric {metric} has no effect on {method} with these options"
+    try:
+        get_metric(metric, task=model.task, n_labels=len(model.labels) or None)
+    except HeadtoolError as error:
+        if used:
+            raise
+        raise HeadtoolError(f"{no_effect}; leave it out, for it does not fit: {error}") from error
+    if not used:
+        raise HeadtoolError(f"{no_effect}; leave it out, or add ablation to --method")
 
 
 def _write(folder: Path, scores: list[HeadScores], *, force: bool) -> None:

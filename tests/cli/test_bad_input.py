@@ -109,8 +109,18 @@ COMMANDS = [
     ),
     (
         "metric that changes nothing",
-        "score --metric f1 --method gradient,confidence",
-        ["--metric f1", "gradient,confidence", "leave it out"],
+        "score --metric f1-macro --method gradient,confidence",
+        ["--metric f1-macro", "gradient,confidence", "leave it out, or add ablation to --method"],
+    ),
+    (
+        "metric that changes nothing and has other labels",
+        "score --metric f1",
+        ["no effect on gradient with these options; leave it out, for", "two classes", "has 3"],
+    ),
+    (
+        "metric that changes nothing of another task",
+        "score --metric bleu",
+        ["no effect on gradient with these options; leave it out, for", "not defined for classif"],
     ),
     (
         "metric beside the loss",

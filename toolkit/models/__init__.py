@@ -108,7 +108,7 @@ def check_model(spec: str) -> None:
     if scheme == "fairseq":
         from headtool.models.checkpoint import check_file
 
-        check_file(Path(os.path.expanduser(rest)))
+        check_file(_folder(rest))
     elif scheme != "builtin" and _pruned_record(spec) is None:
         from headtool.models.huggingface_loading import find_huggingface
 
