@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.contents import Contents, records
-from headtool.reports.facts import level_of, margin_of
+from headtool.reports.facts import level_of, margin_of, unchanged_note
 from headtool.reports.head_charts import Effect, caterpillar
 from headtool.reports.head_index import Heads, places, verdict_legend
 from headtool.reports.head_sections import doing
@@ -60,10 +60,17 @@ def effects_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Se
     return Section(
         "effects",
         "What single heads are worth",
-        text=text,
+        text=[*text, *_unchanged(contents, heads)],
         figures=[figure],
         tables=[_table(contents, heads), *_best_table(contents)],
     )
+
+
+def _unchanged(contents: Contents, heads: Heads) -> list[str]:
+    """A note, if some head has an interval without width."""
+    flat = any(row.get("ci_low") == row.get("ci_high", math.nan) for row in heads.effects.values())
+    examples = contents.examples(heads.main)
+    return [unchanged_note(examples)] if flat and heads.tests and examples else []
 
 
 def _table(contents: Contents, heads: Heads) -> DataTable:

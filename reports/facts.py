@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MATCHED",
     "RANGES",
+    "RULE_OF_THREE",
     "VERDICTS",
     "alpha_of",
     "band_of",
@@ -24,6 +25,7 @@ __all__ = [
     "margin_of",
     "matched",
     "signed",
+    "unchanged_note",
 ]
 
 VERDICTS = ("needed", "removable", "harmful", "undecided")
@@ -40,6 +42,19 @@ RANGES = {
     "perplexity": (1.0, math.inf),
 }
 """The values that each metric can have."""
+
+RULE_OF_THREE = 3
+"""What none of N examples does, up to this over N of all examples may still do (at about 95%)."""
+
+
+def unchanged_note(examples: int) -> str:
+    """How to read an interval without width, which no verdict takes for certainty."""
+    share = percent(min(1.0, RULE_OF_THREE / examples))
+    return (
+        "An interval of width zero means that no example changed; with "
+        f"{examples} examples, up to about {share} of other examples still could change, and "
+        "the verdicts allow for that."
+    )
 
 
 def matched(method: str) -> str:

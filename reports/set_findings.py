@@ -10,6 +10,7 @@ from headtool.reports.blocks import Finding
 from headtool.reports.contents import Contents, records
 from headtool.reports.facts import (
     MATCHED,
+    RULE_OF_THREE,
     alpha_of,
     default_budget,
     interval,
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 _ROUNDING = 1e-9  # a difference of two shares of examples is seldom exact
-_THREE = 3  # rule of three: none seen in N leaves up to 3 / N, at 95%
-
 __all__ = ["additivity", "kept_heads", "together", "winner"]
 
 
@@ -98,13 +97,13 @@ def _coarse(contents: Contents) -> str:
         contents.described("model").get("task") == "classification"
     )
     examples = contents.examples(contents.data[0]) if is_share and contents.data else None
-    if not examples or margin_of(contents) * examples >= _THREE:
+    if not examples or margin_of(contents) * examples >= RULE_OF_THREE:
         return ""
     if margin_of(contents) * examples < 1:
         return f"one of the {examples} examples is worth {number(1 / examples)} of accuracy"
     return (
         f"heads that change none of the {examples} examples could still cost up to about "
-        f"{number(_THREE / examples)} of accuracy on others"
+        f"{number(RULE_OF_THREE / examples)} of accuracy on others"
     )
 
 

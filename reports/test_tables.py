@@ -11,6 +11,7 @@ from rich.text import Text
 
 from headtool.analysis.assessment import HeadTests
 from headtool.analysis.equivalence import VERDICTS
+from headtool.reports.facts import unchanged_note
 from headtool.reports.tables import plain_table, short
 from headtool.reports.text import visible
 
@@ -77,6 +78,8 @@ def test_tables(
         yield plain_table(by_kind)
     order = tests.frame["p"].sort_values(kind="stable").index
     yield plain_table(tests.frame.loc[order, _COLUMNS])
+    if (tests.frame["ci_low"] == tests.frame["ci_high"]).any():
+        yield Text(unchanged_note(tests.n_examples), style="dim")
 
 
 def sequential_tables(

@@ -1,0 +1,50 @@
+"""Heads that change no example: their interval has no width, and readers are told what it means."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from headtool.analysis.assessment import assess
+from headtool.analysis.paired import Paired
+from headtool.reports.contents import Contents
+from headtool.reports.sections import build_page
+from headtool.reports.test_tables import test_tables as tables_of
+
+SOURCE = {"model": {"spec": "my/model"}, "data": {"spec": "dev.tsv"}}
+
+
+def shown(n_closed: int) -> str:
+    """The terminal's page on a head that changes so many of 60 predictions, and one that more."""
+    right = np.ones((2, 60))
+    right[0, :n_closed] = right[1, :20] = 0
+    paired = Paired.from_values(np.ones(60), right, higher_is_better=True)
+    tests = assess(paired, margin=0.01)
+    console = Console(file=io.StringIO(), width=200)
+    for part in tables_of(tests, pd.DataFrame(), SOURCE, signature=None):
+        console.print(part)
+    return console.file.getvalue()
+
+
+def test_a_head_that_changes_nothing_is_explained_on_a_terminal() -> None:
+    page = shown(0)
+    assert "undecided" in page
+    assert "with 60 examples, up to about 5% of other examples still could change" in page
+    assert "width zero" not in shown(3)
+
+
+def effects_text(contents: Contents) -> str:
+    section = next(s for s in build_page(contents).sections if s.name == "effects")
+    return " ".join(section.text)
+
+
+def test_a_head_that_changes_nothing_is_explained_in_a_report(contents: Contents) -> None:
+    tests = contents.table("tests").copy()
+    assert "width zero" not in effects_text(contents)
+    tests.loc[0, ["delta", "ci_low", "ci_high"]] = 0.0
+    flat = dataclasses.replace(contents, tables={**contents.tables, "tests": tests})
+    assert "with 10 examples, up to about 30% of other examples still could" in effects_text(flat)
