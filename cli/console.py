@@ -94,6 +94,7 @@ def prepare_messages(*, quiet: bool = False, verbose: bool = False) -> None:
     own = logging.getLogger("headtool")
     own.handlers = [logging.NullHandler() if quiet else _Notes()]
     own.propagate = False
+    own.setLevel(logging.INFO if verbose else logging.NOTSET)
     if verbose:
         return
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")

@@ -82,6 +82,7 @@ def settings_of_the_process() -> Iterator[None]:
     environment = dict(os.environ)
     own, root = logging.getLogger("headtool"), logging.getLogger()
     before = own.handlers[:], own.propagate, root.handlers[:]
+    level = own.level
     bars, verbosity = hf_logging.is_progress_bar_enabled(), hf_logging.get_verbosity()
     hf_logging.disable_progress_bar()
     hf_logging.set_verbosity_error()
@@ -93,6 +94,7 @@ def settings_of_the_process() -> Iterator[None]:
         if bars:
             hf_logging.enable_progress_bar()
         own.handlers, own.propagate, root.handlers = before
+        own.setLevel(level)
         os.environ.clear()
         os.environ.update(environment)
 

@@ -61,6 +61,19 @@ def test_verbose_lets_the_libraries_speak(bert, reviews) -> None:
     assert "Loading weights" in done.stderr
 
 
+def test_python_is_as_quiet(bert) -> None:
+    """Without the bar for loading weights, and with the library's settings as they were."""
+    code = (
+        "import sys, headtool\n"
+        "from transformers.utils.logging import is_progress_bar_enabled\n"
+        "headtool.load_model(sys.argv[1])\n"
+        "assert is_progress_bar_enabled()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, bert], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+
+
 def test_bad_input_is_one_line_and_exit_code_2(tmp_path) -> None:
     done = run("score", "--method", "gradeint", "--out", "run", cwd=tmp_path)
     assert done.returncode == 2

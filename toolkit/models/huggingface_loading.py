@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 import torch
 import transformers
+from huggingface_hub.utils import (
+    are_progress_bars_disabled,
+    disable_progress_bars,
+    enable_progress_bars,
+)
 from torch import nn
 from transformers.models.auto import modeling_auto
+from transformers.utils import logging as hf_logging
 
 from headtool.errors import HeadtoolError
 from headtool.models.base import Task
@@ -18,6 +25,7 @@ from headtool.models.huggingface import HuggingFaceModel
 
 __all__ = ["find_huggingface", "load_config", "load_huggingface", "load_weights"]
 
+_LOG = logging.getLogger("headtool")
 _HEADS: tuple[tuple[Task, Any, Any], ...] = (
     (
         "classification",
@@ -113,7 +121,7 @@ def load_weights(
     options: Mapping[str, Any],
 ) -> nn.Module:
     """Load a model of the class `loader`, in some precision; see `load_config`."""
-    with _readable_errors("weights", spec):
+    with _readable_errors("weights", spec), _no_bar():
         module, report = loader.from_pretrained(
             name,
             config=config,
@@ -124,6 +132,25 @@ def load_weights(
         )
     _check_weights(spec, module, report)
     return cast(nn.Module, module)
+
+
+@contextlib.contextmanager
+def _no_bar() -> Iterator[None]:
+    """Load weights without the library's bar, except where headtool's logger is to say more.
+
+    What downloads show stays as it is.
+    """
+    if not hf_logging.is_progress_bar_enabled() or _LOG.isEnabledFor(logging.INFO):
+        yield
+        return
+    downloads = disable_progress_bars if are_progress_bars_disabled() else enable_progress_bars
+    hf_logging.disable_progress_bar()
+    downloads()
+    try:
+        yield
+    finally:
+        hf_logging.enable_progress_bar()
+        downloads()
 
 
 def _check_weights(spec: str, module: nn.Module, report: dict[str, Any]) -> None:
