@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import logging.handlers
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,11 +202,16 @@ def test_least_squares_reproduces_a_scaled_model(nli: ModelAdapter, examples: Ex
     torch.testing.assert_close(output(bake(model, mask, scales)), output(pruned.model))
 
 
-def test_onnx_runs_elsewhere(nli: ModelAdapter, tmp_path: Path) -> None:
+def test_onnx_runs_elsewhere(
+    nli: ModelAdapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     runtime = pytest.importorskip("onnxruntime")
     pytest.importorskip("onnxscript")
     pruned = prune(nli, mask_of(nli, *(f"enc-self.1.{head}" for head in range(8))))
+    said = logging.handlers.BufferingHandler(1000)
+    monkeypatch.setattr(logging.getLogger("torch.onnx"), "handlers", [said])
     save_pruned(pruned, tmp_path / "pruned", source={}, force=False, onnx=True)
+    assert [record.getMessage() for record in said.buffer] == []
     session = runtime.InferenceSession(
         tmp_path / "pruned" / "model.onnx", providers=["CPUExecutionProvider"]
     )

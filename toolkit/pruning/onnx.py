@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -85,7 +87,7 @@ def export_onnx(model: ModelAdapter, path: Path) -> float:
     any_size = torch.export.Dim.DYNAMIC
     try:
         # The exporter reports its progress on stdout.
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), _only_errors():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 whole,
@@ -109,6 +111,18 @@ def export_onnx(model: ModelAdapter, path: Path) -> float:
             f"the exported model differs by {difference:.1e} under ONNX Runtime; leave --onnx out"
         )
     return difference
+
+
+@contextlib.contextmanager
+def _only_errors() -> Iterator[None]:
+    """Keep the exporter's log to errors: it warns of packages that no model here needs."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 def _inputs(model: HuggingFaceModel, *, batch: int, length: int) -> dict[str, Tensor]:
