@@ -12,7 +12,16 @@ from headtool.reports.blocks import Finding
 from headtool.reports.contents import Contents
 from headtool.reports.facts import VERDICTS, alpha_of, ceiling_of, interval, margin_of, signed
 from headtool.reports.set_findings import additivity, kept_heads, together, winner
-from headtool.reports.words import count, given, is_or_are, listed, names, number, p_value
+from headtool.reports.words import (
+    count,
+    given,
+    is_or_are,
+    listed,
+    names,
+    number,
+    p_value,
+    sentences,
+)
 
 __all__ = ["findings"]
 
@@ -248,7 +257,7 @@ def _data(contents: Contents) -> Finding | None:
             f"{number(pair['reliability_x'])} and {number(pair['reliability_y'])}"
         )
         if math.isnan(pair["disattenuated"]):
-            detail += f". {pair['note']}. " if pair["note"] else "; not disattenuated. "
+            detail += f". {sentences(pair['note'])} " if pair["note"] else "; not disattenuated. "
         else:
             detail += f", Pearson's r without the noise {number(pair['disattenuated'])}. "
     return Finding("data", headline, detail.replace("..", ".").strip())

@@ -54,26 +54,43 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
             for layer, row in part.groupby("layer", sort=True)
         }
         yield HeatMap(str(kind), rows)
-    yield _ends(result.frame)
+    yield from _ends(result.frame)
     for name, table in result.tables.items():
         yield Text(visible(name))
         yield plain_table(table)
     yield Text()
 
 
-def _ends(frame: pd.DataFrame) -> Table:
-    """The most and the least important heads side by side."""
+def _ends(frame: pd.DataFrame) -> Iterator[RenderableType]:
+    """The most and the least important heads side by side; ties are marked that go on unlisted."""
     ordered = frame.sort_values("rank")
     count = min(_ENDS, max(1, len(ordered) // 2))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for title in ("most important", "score", "+-", "least important", "score", "+-"):
+    titles = ("most important", "least important")
+    for title in (titles[0], "score", "+-", titles[1], "score", "+-"):
         table.add_column(title, justify="left" if "important" in title else "right")
-    top, bottom = ordered.head(count), ordered.tail(count).iloc[::-1]
-    for (_, high), (_, low) in zip(top.iterrows(), bottom.iterrows(), strict=True):
-        table.add_row(*_described(high), *_described(low))
-    return table
+    ends = [ordered.head(count), ordered.tail(count).iloc[::-1]]
+    unlisted = [_unlisted(ordered, end) for end in ends]
+    for rows in zip(*(end.iterrows() for end in ends), strict=True):
+        cells: list[str] = []
+        for (_, row), end, tied in zip(rows, ends, unlisted, strict=True):
+            is_tied = tied > 0 and row["score"] == end["score"].iloc[-1]
+            cells += _described(row, " =" if is_tied else "")
+        table.add_row(*cells)
+    yield table
+    said = [
+        f"{tied} more under {title}" for title, tied in zip(titles, unlisted, strict=True) if tied
+    ]
+    if said:
+        yield Text(f"= tied with heads that are not listed: {', '.join(said)}", style="dim")
 
 
-def _described(row: pd.Series) -> tuple[str, str, str]:
+def _unlisted(ordered: pd.DataFrame, end: pd.DataFrame) -> int:
+    """How many heads have the score of the last one listed, and are not listed."""
+    last = end["score"].iloc[-1]
+    return int((ordered["score"] == last).sum() - (end["score"] == last).sum())
+
+
+def _described(row: pd.Series, mark: str) -> tuple[str, str, str]:
     stderr = "" if math.isnan(row["stderr"]) else short(row["stderr"])
-    return f"{row['kind']}.{row['layer']}.{row['head']}", short(row["score"]), stderr
+    return f"{row['kind']}.{row['layer']}.{row['head']}{mark}", short(row["score"]), stderr

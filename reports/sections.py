@@ -17,7 +17,7 @@ from headtool.reports.head_index import Heads
 from headtool.reports.head_sections import heads_section
 from headtool.reports.references import Procedure, describe_procedure
 from headtool.reports.relation_sections import agreement_section, data_section
-from headtool.reports.words import listed, names, number
+from headtool.reports.words import listed, names, number, sentences
 
 __all__ = ["Page", "build_page", "opening", "origin", "subtitle"]
 
@@ -57,7 +57,7 @@ def build_page(contents: Contents) -> Page:
         if section is not None
     ]
     failures = [
-        f"{row['method']} failed at {row['stage']}: {row['error']}"
+        sentences(f"the method {row['method']} failed at {row['stage']}: {row['error']}")
         for row in records(contents.table("failures"))
     ]
     data: dict[str, Any] = {}
@@ -69,7 +69,7 @@ def build_page(contents: Contents) -> Page:
         created=contents.created.partition("T")[0],
         opening=opening(contents),
         verdicts=_verdicts(heads),
-        warnings=[*failures, *(_with_short_names(contents, line) for line in contents.notes)],
+        warnings=[*failures, *(_written(contents, line) for line in contents.notes)],
         sections=sections,
         procedure=describe_procedure(contents),
         origin=origin(contents),
@@ -108,11 +108,14 @@ def subtitle(contents: Contents) -> str:
     return ", ".join(parts[:1]) + "".join(f" {part}" for part in parts[1:])
 
 
-def _with_short_names(contents: Contents, line: str) -> str:
-    """A note as the rest of the report names the data sets."""
-    for spec, name in names(contents.data).items():
-        line = line.replace(spec, name)
-    return line
+def _written(contents: Contents, note: str) -> str:
+    """A note in sentences, with data sets named as in the rest of the report."""
+    short = names(contents.data)
+    about = next((spec for spec in short if note.startswith(f"{spec}: ")), None)
+    text = sentences(note if about is None else note.removeprefix(f"{about}: "))
+    for spec, name in short.items():
+        text = text.replace(spec, name)
+    return text if about is None else f"On {short[about]}: {text}"
 
 
 def _verdicts(heads: Heads) -> list[tuple[str, int]]:

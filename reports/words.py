@@ -18,6 +18,7 @@ __all__ = [
     "number",
     "p_value",
     "percent",
+    "sentences",
 ]
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -105,3 +106,15 @@ def _end(path: str) -> str:
 def is_or_are(amount: int) -> str:
     """The verb for so many."""
     return "is" if amount == 1 else "are"
+
+
+def sentences(note: str) -> str:
+    """Write a note, whose parts are set off by semicolons, as sentences.
+
+    Examples
+    --------
+    >>> sentences("20 resamples are few; holm needs 100")
+    '20 resamples are few. Holm needs 100.'
+    """
+    parts = [part.strip().removesuffix(".") for part in note.split("; ")]
+    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)

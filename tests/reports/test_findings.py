@@ -317,7 +317,7 @@ def test_an_undefined_reliability_has_no_ceiling(contents: Contents) -> None:
     )
     changed = with_tables(contents, correlations=pairs)
     assert "noise" not in said(changed)["data"]
-    assert "reliability below .3" in details(changed)["data"]
+    assert "Reliability below .3." in details(changed)["data"]
 
 
 def test_additivity_speaks_of_the_interval(contents: Contents) -> None:

@@ -67,6 +67,16 @@ def test_whole_page() -> None:
     ]
 
 
+def test_ties_with_heads_that_are_not_listed_are_marked() -> None:
+    lines = shown(result(sites(12), [3.0, 2.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.5, 0.4, 0.3, 0.2, 0.1]))
+    text = "\n".join(lines)
+    marked = [line.split()[0] for line in lines if line[12:].startswith(" =")]
+    assert marked == ["enc-self.0.2", "enc-self.0.3", "enc-self.0.4"]
+    assert "= tied with heads that are not listed: 2 more under most important" in text
+    assert "under least" not in text
+    assert " = " not in "\n".join(shown(result(sites(4), [2.0, 2.0, 1.0, 0.0])))
+
+
 def grid(lines: list[str]) -> tuple[str, list[str]]:
     start = next(number for number, line in enumerate(lines) if "(rows: layers" in line)
     stop = next(number for number, line in enumerate(lines) if line.startswith("most important"))
