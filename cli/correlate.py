@@ -20,7 +20,6 @@ from headtool.cli.options import (
     Format,
     Kinds,
     Limit,
-    Metric,
     Model,
     OutputFormat,
     Quiet,
@@ -67,6 +66,14 @@ Runs = Annotated[
 ManyData = Annotated[
     list[str] | None,
     typer.Option("--data", metavar="SPEC", help="A data set; give two or more."),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Such as accuracy, mcc, loss; for translations also bleu, chrf and ter, which decode. "
+        "Default: the runs' own; with --data accuracy, pearson or loss, by the task.",
+    ),
 ]
 Permutations = Annotated[
     int, typer.Option(metavar="N", help="Orders of the heads behind the p-values.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from headtool.cli.console import note, out, prepare_messages
-from headtool.cli.options import Format, Kinds, Metric, OutputFormat, Quiet, Seed, Verbose
+from headtool.cli.options import Format, Kinds, OutputFormat, Quiet, Seed, Verbose
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
@@ -30,6 +30,14 @@ _DEFAULTS = (0.05, None, "westfall-young", "auto", "auto")
 
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Folder that `headtool ablate --out` wrote.")
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Such as accuracy, mcc, loss; of a run of translations bleu, chrf or ter. "
+        "Default: the run's own.",
+    ),
 ]
 Alpha = Annotated[float, typer.Option(metavar="LEVEL", help="Level after correction.")]
 Margin = Annotated[

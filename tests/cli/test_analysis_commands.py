@@ -174,3 +174,9 @@ def test_heads_that_matter_everywhere_are_counted(headtool, bert, tmp_path: Path
     # Forty examples that all change in the same way, so every head has an effect on all three sets.
     assert {row["data_sets"] for row in found["replication"]} == {3}
     assert "heads with an effect" in headtool(*command, *arguments).out
+
+
+@pytest.mark.parametrize("command", ["test", "correlate"])
+def test_help_names_the_metric_of_a_run(headtool, command: str) -> None:
+    text = " ".join(headtool(command, "--help").out.replace("│", " ").split())
+    assert f"Default: the {'run' if command == 'test' else 'runs'}'" in text
