@@ -154,8 +154,8 @@ class _Runner:
         self.examples = examples
         self.gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
         self.fill = replacement.fit(model, examples, progress)
-        # A donor's output has a row for every position, which one position alone cannot use.
         self.chained = chained
+        # A donor's output has a row for every position, which one position alone cannot use.
         self.first_position = not isinstance(replacement, Resample)
         self.replay = self._working_replay() if masks and Replay.suits(model) else None
         self.base: _Base | None = None  # of the batch that was run last; units come batch by batch
