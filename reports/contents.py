@@ -59,6 +59,14 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
         ),
     ),
     "failures": ("stage", "method", "error"),
+    "roles": (
+        *(*_HEAD, "role", "detail", "share", "baseline", "threshold", "low", "high", "n"),
+        *("p_adjusted", "label"),
+    ),
+    "role_survival": ("method", "budget", "share", "role", "heads", "kept"),
+    "checkpoint_curves": ("checkpoint", "share", "value", "relative"),
+    "prunability": ("checkpoint", "whole"),
+    "rank_stability": ("checkpoint_x", "checkpoint_y", "spearman"),
 }
 _MEASURES = {
     "bleu": "BLEU",
@@ -225,7 +233,10 @@ def read_contents(folder: Path) -> Contents:
                 tables[name] = _with_data(frame, settings) if name in _BY_DATA else frame
     if not tables.keys() - {"splits"}:
         held = ", ".join(run.manifest["tables"]) or "none"
-        raise HeadtoolError(f"{folder} has no table that a report can show (it has: {held})")
+        raise HeadtoolError(
+            f"{folder} has no table that a report can show (it has: {held}); give a run of "
+            "compare, curve, score, ablate, roles or dynamics"
+        )
     return Contents(run, kind or _command_name(provenance), tables, settings)
 
 
@@ -280,6 +291,9 @@ def _higher_is_better(source: Mapping[str, Any]) -> bool:
 
 
 def _command_name(provenance: Mapping[str, Any]) -> str:
+    for name in ("roles", "dynamics"):
+        if name in provenance:
+            return name
     if "sequential" in provenance or "ablate" in provenance:
         return "ablate"
     return "score"

@@ -15,7 +15,7 @@ from headtool.reports.text import visible
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["role_tables"]
+__all__ = ["role_summary", "role_tables"]
 
 _HEADS_OF_ROLE = 8
 _RELATIONS = 24
@@ -50,7 +50,7 @@ def role_tables(
     if tested.empty:
         yield Text("no role could be tested")
         return
-    yield plain_table(_summary(tested))
+    yield plain_table(role_summary(tested))
     for (role, kind), part in tested.groupby(["role", "kind"], sort=False):
         if role == "syntactic":
             yield from _relations(part, str(kind))
@@ -60,7 +60,8 @@ def role_tables(
         yield from _survival(survival)
 
 
-def _summary(tested: pd.DataFrame) -> pd.DataFrame:
+def role_summary(tested: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each role and kind of heads: how many have it, and the clearest of them."""
     rows = []
     place = ["kind", "layer", "head"]
     for (role, kind), part in tested.groupby(["role", "kind"], sort=False):

@@ -17,6 +17,7 @@ from headtool.reports.head_index import Heads
 from headtool.reports.head_sections import heads_section
 from headtool.reports.references import Procedure, describe_procedure
 from headtool.reports.relation_sections import agreement_section, data_section
+from headtool.reports.table_sections import dynamics_section, roles_section
 from headtool.reports.words import listed, names, number, sentences
 
 __all__ = ["Page", "build_page", "opening", "origin", "subtitle"]
@@ -53,6 +54,8 @@ def build_page(contents: Contents) -> Page:
             effects_section(contents, heads, details.get("heads", [])),
             data_section(contents, heads, details.get("data", [])),
             additivity_section(contents, details.get("additivity", [])),
+            roles_section(contents),
+            dynamics_section(contents),
         )
         if section is not None
     ]
