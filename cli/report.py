@@ -70,8 +70,8 @@ def report(
 ) -> None:
     """Render a saved run: a page for the browser, or tables and figures for a paper.
 
-    Prints the path of what was written. The HTML page is one file that opens from disk and needs
-    no network.
+    Shows runs of compare, curve, score, ablate, roles and dynamics. Prints the path of what was
+    written. The HTML page is one file that opens from disk and needs no network.
     """
     prepare_messages(quiet=quiet)
     from headtool.reports.writing import write_report
