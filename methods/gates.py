@@ -70,11 +70,12 @@ class Gates(GateTraining):
     summary: ClassVar[str] = "probability that a trained hard-concrete gate stays open"
     reference: ClassVar[str] = "Louizos et al. 2018; Voita et al. 2019, sec. 6"
 
-    lambda_: float = option(0.02, "weight of the L0 penalty (ignored where heads= is given)")
+    lambda_: float = option(0.02, "weight of the L0 penalty; not with heads, which adapts it")
     heads: int | None = option(None, "number of heads to keep; lambda is then adapted to reach it")
     penalty: str = option(
         "sum",
-        "sum over heads (the paper), or the mean over sites of their sums (the released code)",
+        "sum over heads (the paper), or the mean over sites of their sums (the released code); "
+        "not with heads",
         choices=("sum", "site-mean"),
     )
     init: str = option(
@@ -92,6 +93,13 @@ class Gates(GateTraining):
         """Refuse numbers that make no sense."""
         super().check()
         self._refuse("lambda", not self.lambda_ >= 0, "at least 0")
+        if self.heads is not None:
+            for name in ("lambda_", "penalty"):
+                if getattr(self, name) != getattr(Gates, name):
+                    raise HeadtoolError(
+                        f"gates.{name.rstrip('_')} has no effect where gates.heads adapts the "
+                        "penalty; leave one out"
+                    )
         if self.sweep is not None:
             if self.heads is not None:
                 raise HeadtoolError(

@@ -177,6 +177,8 @@ def test_the_encoder_is_pruned_alone_where_the_decoder_is_frozen(save_fairseq) -
         ({"sweep": "inf"}, "gates.sweep must be numbers"),
         ({"sweep": ""}, "gates.sweep must be numbers"),
         ({"sweep": "0.1", "heads": 3}, "gates.sweep varies lambda, and gates.heads adapts it"),
+        ({"lambda_": 0.1, "heads": 3}, "gates.lambda has no effect where gates.heads adapts"),
+        ({"penalty": "site-mean", "heads": 3}, "gates.penalty has no effect where gates.heads"),
         ({"steps": 0}, "gates.steps must be at least 1"),
         ({"gate_lr": 0.0}, "gates.gate_lr must be above 0"),
         ({"holdout": 1.0}, r"gates.holdout must be in \[0, 1\)"),
