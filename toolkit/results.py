@@ -104,6 +104,11 @@ class HeadScores:
         """One JSON document in the format ``headtool/scores/1``."""
         return scores_document([self])
 
+    def __repr__(self) -> str:
+        first = self.frame.nsmallest(1, "rank").to_dict("records")
+        top = [f", first {row['kind']}.{row['layer']}.{row['head']}" for row in first]
+        return f"<HeadScores by {self.method}: {len(self.frame)} heads{''.join(top)}>"
+
     def _repr_html_(self) -> str:
         """Show the most important heads, in a notebook."""
         from headtool.display import html_result
@@ -165,13 +170,20 @@ class Outcomes:
     whole: Mapping[str, NDArray[np.float64]]
     masked: Mapping[str, NDArray[np.float64]]
 
+    def __repr__(self) -> str:
+        return f"<Outcomes: {self._title}; per example: {', '.join(self.whole)}>"
+
     def _repr_html_(self) -> str:
         """Say what there is, in a notebook."""
         from headtool.display import html_result
 
-        count = len(next(iter(self.whole.values())))
-        title = f"outcomes of {len(self.masks)} masks and the whole model on {count} examples"
+        title = f"outcomes of {self._title}"
         return html_result(title, (), (), lines=[f"per example: {', '.join(self.whole)}"])
+
+    @property
+    def _title(self) -> str:
+        count = len(next(iter(self.whole.values())))
+        return f"{len(self.masks)} masks and the whole model on {count} examples"
 
     def row(self, index: int) -> dict[str, NDArray[np.float64]]:
         """Statistics of one mask, each of shape [N]."""

@@ -111,6 +111,12 @@ def outcomes() -> Outcomes:
     return Outcomes(masks, whole, masked)
 
 
+def test_results_are_short_in_a_console(outcomes: Outcomes) -> None:
+    assert repr(result()) == "<HeadScores by gradient: 5 heads, first enc-self.1.0>"
+    text = "<Outcomes: 2 masks and the whole model on 3 examples; per example: loss, prediction>"
+    assert repr(outcomes) == text
+
+
 def test_outcomes_as_a_frame(outcomes: Outcomes) -> None:
     frame = outcomes.to_frame()
     assert frame["mask"].tolist() == (
