@@ -94,7 +94,11 @@ def _render(contents: Contents, format: str, place: Path) -> None:
         else:
             from headtool.reports.figures import write_figures
 
-            write_figures(contents, place)
+            if not write_figures(contents, place):
+                raise HeadtoolError(
+                    f"a run of {contents.kind} has tables and no figures; choose --format html, "
+                    "markdown, latex or csv"
+                )
 
 
 def _write_csv(contents: Contents, folder: Path) -> None:

@@ -77,6 +77,12 @@ def test_they_can_be_written(request, tmp_path: Path, name: str, form: str) -> N
     assert write_report(run, format=form, out=tmp_path / "out").exists()
 
 
+def test_a_run_without_figures_leaves_no_empty_folder(roles: Path, tmp_path: Path) -> None:
+    with pytest.raises(HeadtoolError, match="roles has tables and no figures"):
+        write_report(roles, format="figures", out=tmp_path / "figures")
+    assert [path.name for path in tmp_path.iterdir()] == ["roles"]
+
+
 def test_other_runs_are_told_which_can_be_shown(tmp_path: Path) -> None:
     write_run(tmp_path / "run", command="", provenance={}, tables={})
     with pytest.raises(HeadtoolError, match="a run of compare, curve, score, ablate, roles or"):
