@@ -8,13 +8,9 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
+import huggingface_hub.utils
 import torch
 import transformers
-from huggingface_hub.utils import (
-    are_progress_bars_disabled,
-    disable_progress_bars,
-    enable_progress_bars,
-)
 from torch import nn
 from transformers.models.auto import modeling_auto
 from transformers.utils import logging as hf_logging
@@ -143,13 +139,15 @@ def _no_bar() -> Iterator[None]:
     if not hf_logging.is_progress_bar_enabled() or _LOG.isEnabledFor(logging.INFO):
         yield
         return
-    downloads = disable_progress_bars if are_progress_bars_disabled() else enable_progress_bars
-    hf_logging.disable_progress_bar()
+    loading, hub = cast(Any, hf_logging), cast(Any, huggingface_hub.utils)  # both untyped
+    shown = not hub.are_progress_bars_disabled()
+    downloads = hub.enable_progress_bars if shown else hub.disable_progress_bars
+    loading.disable_progress_bar()
     downloads()
     try:
         yield
     finally:
-        hf_logging.enable_progress_bar()
+        loading.enable_progress_bar()
         downloads()
 
 
