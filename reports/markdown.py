@@ -14,7 +14,7 @@ __all__ = ["escape_markdown", "render_markdown"]
 
 # What could become markup, a link or HTML in any of the common dialects. Images and link targets
 # need a bracket before them, so an exclamation mark and parentheses may stand as they are.
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&@:])")
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&@]|:(?!\s|$))")
 # What begins a list, a rule or an underlined heading; 0.5 and +1 begin none.
 _START = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-+=](?:[-=\s]|$)))(.)")
 
