@@ -91,8 +91,8 @@ def test_markdown_shows_any_text_as_it_is(text: str) -> None:
     [
         ("0.0972", "0.0972"), ("6 of them (18.8%)", "6 of them (18.8%)"), ("−0.1", "−0.1"),
         ("1. May", r"1\. May"), ("2) b", r"2\) b"), ("3.", r"3\."), ("- a", r"\- a"),
-        ("+ a", r"\+ a"), ("===", r"\==="), ("a 1. b", "a 1. b"), ("a_b", r"a\_b"), ("a: b", "a: b"),
-        ("+1", "+1"), ("-1", "-1"), ("---", r"\---"), ("-", r"\-"),
+        ("+ a", r"\+ a"), ("===", r"\==="), ("a 1. b", "a 1. b"), ("a_b", r"a\_b"),
+        ("a: b", "a: b"), ("+1", "+1"), ("-1", "-1"), ("---", r"\---"), ("-", r"\-"),
     ],
 )  # fmt: skip
 def test_only_markup_is_escaped_in_markdown(text: str, written: str) -> None:
