@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import json
 import math
-import shlex
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,6 +35,7 @@ from headtool.cli.options import (
     Verbose,
     split_names,
 )
+from headtool.cli.runs import check_out, this_command
 from headtool.cli.searching import (
     Beam,
     Greedy,
@@ -165,7 +163,6 @@ def ablate(
     from headtool.models import load_model
     from headtool.provenance import provenance
     from headtool.replacement import replacement
-    from headtool.runs import check_output
     from headtool.translation_metrics import TRANSLATION_METRICS
 
     if heads is not None and all_but_one:
@@ -185,10 +182,7 @@ def ablate(
     chosen = [Head.parse(name) for name in split_names(heads, "head")] if heads else None
     filling = replacement(fill, seed=seed)
     kinds = parse_kinds(kind) if kind is not None else None
-    if output_dir is not None:
-        check_output(output_dir, force=force)
-    elif force:
-        raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
+    check_out(output_dir, force=force)
     text = read_data(data, model, columns=columns, limit=limit)
     adapter = load_model(
         model,
@@ -284,7 +278,7 @@ def _decide(
 
         write_run(
             folder,
-            command=shlex.join(["headtool", *sys.argv[1:]]),
+            command=this_command(),
             provenance={"sequential": {**source, "share_of_runs": share}},
             tables={"sequential": frame},
             force=True,
@@ -339,21 +333,20 @@ def _write(
     *,
     force: bool,
 ) -> None:
-    import pandas as pd
 
-    from headtool.runs import write_run
+    from headtool.runs import site_frame, write_run
 
     tables = {
         "ablation": frame,
         "outcomes": measured.outcomes.to_frame(),
-        "sites": pd.DataFrame([dataclasses.asdict(site) for site in sites]),
+        "sites": site_frame(sites),
         **measured.texts(),
     }
     if best is not None:
         tables["best"] = best
     write_run(
         folder,
-        command=shlex.join(["headtool", *sys.argv[1:]]),
+        command=this_command(),
         provenance={"ablate": dict(source)},
         tables=tables,
         force=force,

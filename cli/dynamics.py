@@ -6,8 +6,6 @@ import glob
 import json
 import os
 import re
-import shlex
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -39,6 +37,7 @@ from headtool.cli.options import (
     Verbose,
     parse_settings,
 )
+from headtool.cli.runs import this_command
 from headtool.cli.searching import Beam, Greedy, LengthPenalty, asked_search, resolved_search
 from headtool.errors import HeadtoolError
 
@@ -178,7 +177,7 @@ def dynamics(
             provenance: dict[str, Any] = {"dynamics": source, **job.sources}
             write_run(
                 output_dir,
-                command=shlex.join(["headtool", *sys.argv[1:]]),
+                command=this_command(),
                 provenance=provenance,
                 tables=tables,
                 force=force,

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ import typer
 from headtool.cli.console import note, progress_bar
 from headtool.cli.loading import read_data
 from headtool.cli.options import parse_settings, split_names
+from headtool.cli.runs import check_out, this_command
 from headtool.cli.searching import asked_search
 from headtool.errors import HeadtoolError
 
@@ -63,7 +62,6 @@ def launch(
     from headtool.heads import parse_kinds
     from headtool.methods import get_method
     from headtool.models import load_model
-    from headtool.runs import check_output
 
     names = split_names(method, "method")
     values = parse_settings(settings, names)
@@ -74,10 +72,7 @@ def launch(
         search=asked_search(metric, beam=beam, greedy=greedy, length_penalty=length_penalty),
         **request,
     )
-    if out is not None:
-        check_output(out, force=force)
-    elif force:
-        raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
+    check_out(out, force=force)
     specs: Sequence[str | None] = data or [None]
     limit = request["limit"]
     texts = [read_data(spec, model, columns=columns, limit=limit) for spec in specs]
@@ -92,7 +87,7 @@ def launch(
             chosen,
             asked,
             name=name,
-            command=shlex.join(["headtool", *sys.argv[1:]]),
+            command=this_command(),
             out=out,
             force=force,
             progress=progress,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import itertools
 import os
-import shlex
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +29,7 @@ from headtool.cli import (
     speed,
 )
 from headtool.cli.console import complain, note
+from headtool.cli.runs import this_command
 from headtool.errors import HeadtoolError, nearest, unknown
 
 __all__ = ["app", "run"]
@@ -125,7 +125,7 @@ def run() -> None:
         code = _INTERRUPTED
     if code == _INTERRUPTED:
         again = "to continue" if _something_kept(sys.argv[1:]) else "to start again"
-        note(f"interrupted; {again}: {shlex.join(['headtool', *sys.argv[1:]])}")
+        note(f"interrupted; {again}: {this_command()}")
     sys.exit(code or 0)
 
 

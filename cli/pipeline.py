@@ -30,6 +30,7 @@ from headtool.models.generation import Search
 from headtool.progress import Progress, labelled, silent
 from headtool.provenance import provenance
 from headtool.results import HeadScores, Outcomes
+from headtool.runs import site_frame
 from headtool.stages import Stages
 from headtool.translation_metrics import TranslationMetric
 
@@ -182,7 +183,7 @@ class Pipeline:
             resamples=request.resamples,
             seed=request.seed,
         )
-        sites = pd.DataFrame([dataclasses.asdict(site) for site in self.model.sites])
+        sites = site_frame(self.model.sites)
         tables = {
             **assembled.tables,
             "splits": self.split.frame,

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import shlex
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -36,6 +33,7 @@ from headtool.cli.options import (
     split_names,
     whole_number,
 )
+from headtool.cli.runs import check_out, this_command
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
@@ -184,7 +182,7 @@ def roles(
         names = split_names(role, "role") if role is not None else None
         check_thresholds(dict.fromkeys(names or (), 1.0))
         role_table([], correction=correction, alpha=alpha)  # complains of what cannot be
-        _check_output(output_dir, force)
+        check_out(output_dir, force=force)
         from headtool.data.conllu import read_treebank
         from headtool.heads import parse_kinds
         from headtool.models import load_model
@@ -262,15 +260,6 @@ def _thresholds(text: str | None) -> dict[str, float]:
             raise HeadtoolError(f"--threshold gives {name} twice")
         found[name] = number
     return found
-
-
-def _check_output(folder: Path | None, force: bool) -> None:
-    from headtool.runs import check_output
-
-    if folder is not None:
-        check_output(folder, force=force)
-    elif force:
-        raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
 
 
 def _kept(folder: Path | None) -> tuple[Path, pd.DataFrame, Mapping[str, Any]] | None:
@@ -355,19 +344,18 @@ def _write(
     sites: Any,
     force: bool,
 ) -> None:
-    import pandas as pd
 
-    from headtool.runs import write_run
+    from headtool.runs import site_frame, write_run
 
     tables = {
         "roles": frame,
-        "sites": pd.DataFrame([dataclasses.asdict(site) for site in sites]),
+        "sites": site_frame(sites),
     }
     if survival is not None:
         tables["role_survival"] = survival
     write_run(
         folder,
-        command=shlex.join(["headtool", *sys.argv[1:]]),
+        command=this_command(),
         provenance={"roles": dict(source)},
         tables=tables,
         force=force,

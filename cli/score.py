@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import shlex
-import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -37,6 +34,7 @@ from headtool.cli.options import (
     parse_settings,
     split_names,
 )
+from headtool.cli.runs import check_out, this_command
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
@@ -81,16 +79,12 @@ def score(
     from headtool.heads import parse_kinds
     from headtool.methods import get_method
     from headtool.models import load_model
-    from headtool.runs import check_output
 
     names = split_names(method, "method")
     values = parse_settings(settings or [], names)
     chosen = [get_method(name).configured(values[name]) for name in names]
     kinds = parse_kinds(kind) if kind is not None else None
-    if output_dir is not None:
-        check_output(output_dir, force=force)
-    elif force:
-        raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
+    check_out(output_dir, force=force)
     text = read_data(data, model, columns=columns, limit=limit)
     adapter = load_model(
         model,
@@ -148,7 +142,7 @@ def _check_metric(metric: str, model: ModelAdapter, method: str, *, used: bool) 
 def _write(folder: Path, scores: list[HeadScores], *, force: bool) -> None:
     import pandas as pd
 
-    from headtool.runs import write_run
+    from headtool.runs import site_frame, write_run
 
     tables = {"scores": pd.concat([result.frame for result in scores], ignore_index=True)}
     for result in scores:
@@ -157,10 +151,10 @@ def _write(folder: Path, scores: list[HeadScores], *, force: bool) -> None:
         if result.outcomes is not None:
             tables[f"{result.method}.outcomes"] = result.outcomes.to_frame()
             sites = result.outcomes.masks[0].sites
-            tables["sites"] = pd.DataFrame([dataclasses.asdict(site) for site in sites])
+            tables["sites"] = site_frame(sites)
     write_run(
         folder,
-        command=shlex.join(["headtool", *sys.argv[1:]]),
+        command=this_command(),
         provenance={result.method: dict(result.provenance) for result in scores},
         tables=tables,
         weights={f"{result.method}.weights": result.weights for result in scores if result.weights},

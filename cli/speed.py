@@ -25,6 +25,7 @@ from headtool.cli.options import (
     split_names,
     whole_number,
 )
+from headtool.cli.runs import check_out, this_command
 from headtool.errors import HeadtoolError, unknown
 
 if TYPE_CHECKING:
@@ -118,7 +119,6 @@ def speed(
 
     from headtool.models import load_model
     from headtool.pruning.speed import WORKS, contenders, measure_speed
-    from headtool.runs import check_output
 
     if (pruned is None) == (mask is None):
         given = "both are" if pruned is not None else "neither is"
@@ -128,10 +128,7 @@ def speed(
         if name not in WORKS:
             raise unknown("work", name, WORKS)
     sizes = [_size(text) for text in split_names(batch_sizes, "batch size")]
-    if output_dir is not None:
-        check_output(output_dir, force=force)
-    elif force:
-        raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
+    check_out(output_dir, force=force)
     whole = load_model(
         model,
         device=device,
@@ -226,14 +223,12 @@ def _source(
 
 
 def _write(folder: Path, frame: object, source: dict[str, object], *, force: bool) -> None:
-    import shlex
-    import sys
 
     from headtool.runs import write_run
 
     write_run(
         folder,
-        command=shlex.join(["headtool", *sys.argv[1:]]),
+        command=this_command(),
         provenance={"speed": source},
         tables={"speed": frame},  # type: ignore[dict-item]
         force=force,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,10 +21,20 @@ if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
+    from headtool.heads import AttentionSite
     from headtool.metric_base import Metric
     from headtool.results import Outcomes
 
-__all__ = ["PRUNED_RECORD", "SCHEMA", "Run", "check_output", "new_folder", "read_run", "write_run"]
+__all__ = [
+    "PRUNED_RECORD",
+    "SCHEMA",
+    "Run",
+    "check_output",
+    "new_folder",
+    "read_run",
+    "site_frame",
+    "write_run",
+]
 
 SCHEMA = "headtool/run/1"
 _MANIFEST = "manifest.json"
@@ -117,6 +128,13 @@ class Run:
             f"{self.folder} was made for {self.source['metric']} and holds nothing for "
             f"{metric.name}; make one with headtool ablate --metric {metric.name}"
         )
+
+
+def site_frame(sites: Iterable[AttentionSite]) -> pd.DataFrame:
+    """Table of attention sites, as `Run.outcomes` reads it."""
+    import pandas as pd
+
+    return pd.DataFrame([dataclasses.asdict(site) for site in sites])
 
 
 def check_output(folder: Path, *, force: bool) -> None:
