@@ -62,7 +62,6 @@ __all__ = [
     "SEQUENTIAL_COLUMNS",
     "SEQUENTIAL_CORRECTIONS",
     "SequentialTest",
-    "example_order",
 ]
 
 SequentialCorrection = Literal["bonferroni", "e-bh", "none"]
@@ -83,11 +82,6 @@ SEQUENTIAL_COLUMNS = (
 _NEGATIVE, _POSITIVE, _ABOVE, _BELOW = range(4)
 _FLIPPED = (True, False, False, True)  # claims of a small mean
 _CHUNK = 128  # examples whose capital is computed at once
-
-
-def example_order(n: int, *, seed: int) -> NDArray[np.int64]:
-    """Return the random order in which all heads see the n examples."""
-    return np.random.default_rng(seed).permutation(n)
 
 
 class SequentialTest:
