@@ -8,7 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from headtool.methods.base import Job, Method, Scored, influence_stderr, option
-from headtool.relevance import RULES, propagate
+from headtool.relevance import propagate
+from headtool.relevance_rules import RULES
 
 __all__ = ["Lrp"]
 
@@ -28,16 +29,29 @@ class Lrp(Method):
     between sites they only compare shares. The standard error is over examples. The column
     `relevance` is the mean of R_h itself.
 
-    Rules (see `headtool.relevance`): linear layers by the epsilon rule with a vanishing epsilon,
-    everything else as in AttnLRP. Voita et al. used the alpha-beta rule (1/2, 1/2) instead, which
-    makes all relevance positive; absolute values stand in for that here. With ``rule=conservative``
-    attention weights are constants, so that all relevance of a head goes on through its values.
+    Rules (see `headtool.relevance_rules`):
+
+    ============  ================================================================================
+    attnlrp       linear layers by the epsilon rule with a vanishing epsilon, norms with a constant
+                  scale, softmax by its gradient, products by halves (Achtibat et al. 2024)
+    conservative  the same with attention weights as constants, so that all relevance of a head goes
+                  on through its values (Ali et al. 2022)
+    alpha-beta    linear layers, residual sums and values by alpha = beta = 1/2, as Voita et al.;
+                  norms by the identity rule, attention weights as constants (an option of their
+                  code). Every head's relevance has the sign of the prediction: `sign` changes
+                  nothing unless predictions are negative
+    ============  ================================================================================
+
+    Which rule and which sign rank heads better differs from model to model, so compare their
+    pruning curves before you rely on one (``headtool curve``).
 
     References
     ----------
     Voita et al. 2019, "Analyzing Multi-Head Self-Attention", sec. 4; Achtibat et al. 2024,
     "AttnLRP: Attention-Aware Layer-Wise Relevance Propagation for Transformers"; Ali et al. 2022,
-    "XAI for Transformers: Better Explanations through Conservative Propagation".
+    "XAI for Transformers: Better Explanations through Conservative Propagation"; Bach et al. 2015,
+    "On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance
+    Propagation", eq. 60, for alpha-beta.
     """
 
     name: ClassVar[str] = "lrp"
@@ -46,7 +60,8 @@ class Lrp(Method):
 
     rule: str = option(
         "attnlrp",
-        "attention by AttnLRP, or with attention weights as constants (Ali et al. 2022)",
+        "AttnLRP; the same with attention weights as constants (Ali et al. 2022); or alpha = beta "
+        "= 1/2 (Voita et al. 2019)",
         choices=RULES,
     )
     sign: str = option(

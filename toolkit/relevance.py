@@ -1,73 +1,27 @@
-"""Layer-wise relevance propagation for any model: gradients times inputs, under changed gradients.
+"""Layer-wise relevance propagation of what any model predicts to the outputs of its heads.
 
-For a linear layer, the epsilon rule with a vanishing epsilon is gradient times input. So a backward
-pass propagates relevance through a whole model once the rest of it is made to pass gradients on by
-the rules of AttnLRP (Achtibat et al. 2024). They are applied to functions, not to families:
-
-- layer and RMS norms: the scale that they divide by is a constant;
-- activation functions: the identity rule, all relevance goes to the one input;
-- products of two signals (queries and keys, attention and values, gates): half to each;
-- softmax: its gradient, which is the Taylor rule; its offset keeps the rest (the leak).
-
-With ``conservative`` attention weights are constants instead (Ali et al. 2022): values get all the
-relevance, and none leaks. Biases always keep their share. Functions not named here pass on their
-gradient.
+By which rules relevance moves is in `headtool.relevance_rules`.
 """
 
 from __future__ import annotations
 
-import contextlib
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
 
 from headtool.differentiation import frozen
 from headtool.evaluation import finite_forward
 from headtool.heads import AttentionSite
 from headtool.models.base import Batch, Examples, ModelAdapter
-from headtool.models.watching import explicit_attention
 from headtool.progress import Progress, silent
+from headtool.relevance_rules import relevance_rules
 
-__all__ = ["RULES", "Relevance", "propagate", "relevance_rules"]
-
-RULES = ("attnlrp", "conservative")
-
-_PRODUCTS = {
-    torch.matmul,
-    torch.Tensor.matmul,
-    torch.Tensor.__matmul__,
-    torch.bmm,
-    torch.Tensor.bmm,
-    torch.mul,
-    torch.multiply,
-    torch.Tensor.mul,
-    torch.Tensor.__mul__,
-    torch.Tensor.__rmul__,
-}
-_ADDED_PRODUCTS = {torch.baddbmm, torch.Tensor.baddbmm}
-_FACTORS = ("batch1", "batch2")
-_SOFTMAX = {
-    torch.softmax,
-    torch.special.softmax,
-    torch.nn.functional.softmax,
-    torch.Tensor.softmax,
-}
-_ACTIVATIONS = {
-    torch.nn.functional.gelu,
-    torch.nn.functional.silu,
-    torch.nn.functional.relu,
-    torch.relu,
-    torch.tanh,
-    torch.Tensor.tanh,
-}
-_ACTIVATION_NAME = re.compile("gelu|silu|relu|tanh|swish|mish|activation", re.IGNORECASE)
+__all__ = ["Relevance", "propagate"]
 
 
 @dataclass(frozen=True)
@@ -98,7 +52,7 @@ def propagate(
     model, examples
         The model and its data set. A translation model reads the reference up to each token.
     rule
-        One of `RULES`.
+        One of `headtool.relevance_rules.RULES`.
     progress
         Reports progress.
     """
@@ -161,128 +115,3 @@ def _explained(model: ModelAdapter, batch: Batch, logits: Tensor) -> Tensor:
     if model.task == "causal-lm":
         logits, scored = logits[:, :-1], scored[:, 1:]
     return (logits.amax(dim=-1) * scored).sum(dim=1) / scored.sum(dim=1).clamp(min=1)
-
-
-@contextlib.contextmanager
-def relevance_rules(module: nn.Module, rule: str = "attnlrp") -> Iterator[None]:
-    """Let forward passes inside build a graph whose gradients, times inputs, are relevances.
-
-    Values stay what they are, up to rounding. Gradients of weights mean nothing here.
-    """
-    with contextlib.ExitStack() as stack:
-        for part in module.modules():
-            if isinstance(part, nn.Embedding):
-                stack.callback(part.register_forward_hook(_start).remove)
-            elif _is_activation(part):
-                stack.callback(part.register_forward_hook(_identity_hook).remove)
-        stack.enter_context(_Rules(rule))
-        yield
-
-
-def _is_activation(module: nn.Module) -> bool:
-    """Whether a module is an activation function, which may be made up of many functions."""
-    leaf = not list(module.children()) and not list(module.parameters())
-    return leaf and _ACTIVATION_NAME.search(type(module).__name__) is not None
-
-
-def _start(module: nn.Module, args: Any, output: Tensor) -> Tensor:
-    """Mark what depends on the input: in a product, only signals share relevance."""
-    return output if output.requires_grad else output.detach().requires_grad_()
-
-
-def _identity_hook(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor:
-    return _identity_rule(args[0], output)
-
-
-class _Rules(TorchFunctionMode):
-    """Changes what functions pass on backwards; see the module's docstring."""
-
-    def __init__(self, rule: str) -> None:
-        super().__init__()
-        self.constant_attention = rule == "conservative"
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        if func is torch.nn.functional.scaled_dot_product_attention:
-            with self:
-                return explicit_attention(*args, **kwargs, on_softmax=lambda weights: weights)
-        if func is torch.nn.functional.layer_norm:
-            return _layer_norm(func(*args, **kwargs), *args, **kwargs)
-        if func is torch.nn.functional.rms_norm:
-            return _rms_norm(func(*args, **kwargs), *args, **kwargs)
-        if func in (torch.rsqrt, torch.Tensor.rsqrt):
-            return func(*args, **kwargs).detach()
-        if func in _PRODUCTS and all(_is_signal(arg) for arg in args[:2]) and len(args) > 1:
-            return func(*map(_halved, args[:2]), *args[2:], **kwargs)
-        if func in _ADDED_PRODUCTS:
-            added, first, second = (*args, *(kwargs.pop(n) for n in _FACTORS if n in kwargs))
-            if _is_signal(first) and _is_signal(second):
-                first, second = _halved(first), _halved(second)
-            return func(added, first, second, **kwargs)
-        result = func(*args, **kwargs)
-        if func in _SOFTMAX and self.constant_attention:
-            return result.detach()
-        if func in _ACTIVATIONS and _is_signal(args[0]):
-            return _identity_rule(args[0], result)
-        return result
-
-
-def _is_signal(value: Any) -> bool:
-    """Whether a value depends on the input; weights are frozen."""
-    return isinstance(value, Tensor) and value.requires_grad
-
-
-class _Halve(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, value: Tensor) -> Tensor:
-        return value.view_as(value)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> Any:
-        return gradients[0] / 2
-
-
-def _halved(value: Tensor) -> Tensor:
-    return cast(Tensor, _Halve.apply(value))  # type: ignore[no-untyped-call]
-
-
-def _identity_rule(given: Tensor, result: Tensor) -> Tensor:
-    """The result as a multiple of what was given, elementwise; zero given keeps no relevance."""
-    safe = torch.where(given == 0, torch.ones_like(given), given)
-    ratio = torch.where(given == 0, torch.zeros_like(given), result / safe).detach()
-    return _with_value(given * ratio, result)
-
-
-def _layer_norm(
-    value: Tensor,
-    given: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    eps: float = 1e-5,
-) -> Tensor:
-    """The norm's value, with the gradient that it has if its scale is a constant."""
-    axes = tuple(range(-len(normalized_shape), 0))
-    centred = given - given.mean(dim=axes, keepdim=True)
-    scale = (centred.detach().square().mean(dim=axes, keepdim=True) + eps).rsqrt()
-    return _with_value(centred * scale * (1.0 if weight is None else weight), value)
-
-
-def _rms_norm(
-    value: Tensor,
-    given: Tensor,
-    normalized_shape: Sequence[int],
-    weight: Tensor | None = None,
-    eps: float | None = None,
-) -> Tensor:
-    axes = tuple(range(-len(normalized_shape), 0))
-    eps = torch.finfo(given.dtype).eps if eps is None else eps
-    scale = (given.detach().square().mean(dim=axes, keepdim=True) + eps).rsqrt()
-    return _with_value(given * scale * (1.0 if weight is None else weight), value)
-
-
-def _with_value(carrier: Tensor, value: Tensor) -> Tensor:
-    """Give a tensor another value; its gradient stays."""
-    return carrier + (value - carrier).detach()

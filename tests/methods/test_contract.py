@@ -45,6 +45,7 @@ VARIANTS = [
     ("gates", {"train": "all", "label_smoothing": "0.1"}),
     ("lrp", {}),
     ("lrp", {"rule": "conservative", "sign": "signed"}),
+    ("lrp", {"rule": "alpha-beta"}),
     ("magnitude", {}),
     ("gates", {"sweep": "0.01,0.5"}),
     ("random", {}),

@@ -9,6 +9,7 @@ import torch
 from headtool.data import TextData
 from headtool.methods.lrp import Lrp
 from headtool.relevance import propagate
+from headtool.relevance_rules import RULES
 
 
 def test_closed_form_on_two_heads(toy, toy_data: TextData) -> None:
@@ -30,10 +31,19 @@ def test_closed_form_on_two_heads(toy, toy_data: TextData) -> None:
 
 
 def test_shares_of_a_site_add_up_to_one(bert, pairs: TextData) -> None:
-    for rule in ("attnlrp", "conservative"):
+    for rule in RULES:
         frame = Lrp(rule=rule).score(bert, bert.encode(pairs)).frame
         np.testing.assert_allclose(frame.groupby("layer")["score"].sum(), 1)
         assert (frame["score"] >= 0).all()
+
+
+def test_alpha_beta_gives_every_head_the_sign_of_the_prediction(bert, pairs: TextData) -> None:
+    found = propagate(bert, bert.encode(pairs), rule="alpha-beta")
+    sign = np.sign(found.explained)[:, None]
+    assert (found.per_example * sign > 0).all()
+    assert (found.per_example * sign < (found.explained * sign[:, 0])[:, None]).all()
+    mixed = propagate(bert, bert.encode(pairs)).per_example * sign
+    assert (mixed < 0).any(), "otherwise this shows nothing of the rule"
 
 
 def test_a_head_without_output_weights_has_no_relevance(bert, pairs: TextData) -> None:
@@ -50,7 +60,7 @@ def test_labels_play_no_role(bert, pairs: TextData) -> None:
     np.testing.assert_array_equal(first["score"], second["score"])
 
 
-@pytest.mark.parametrize("rule", ["attnlrp", "conservative"])
+@pytest.mark.parametrize("rule", RULES)
 def test_translations_are_explained_token_by_token(rule: str, save_fairseq) -> None:
     from headtool.models import load_model
 

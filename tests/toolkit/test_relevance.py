@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from headtool.differentiation import frozen
-from headtool.relevance import RULES, propagate, relevance_rules
+from headtool.relevance import propagate
+from headtool.relevance_rules import RULES, relevance_rules
 
 from .families import FAMILIES, TrueFloat64, inputs
 from .test_evaluation import DATA, FamilyModel
@@ -82,10 +84,11 @@ def run(model: Any, rule: str) -> tuple[Tensor, float, float]:
     return logits.detach(), arrived, sum(after) - sum(before)
 
 
+@pytest.mark.parametrize("rule", ["conservative", "alpha-beta"])
 @pytest.mark.parametrize("name", [name for name in FAMILIES if name not in LEAKY])
-def test_relevance_is_conserved_where_there_are_no_biases(name: str) -> None:
+def test_relevance_is_conserved_where_there_are_no_biases(name: str, rule: str) -> None:
     model = without_biases(name)
-    logits, arrived, _ = run(model, "conservative")
+    logits, arrived, _ = run(model, rule)
     assert arrived == pytest.approx(float(logits[..., 0].sum()), rel=1e-6, abs=1e-6)
 
 
@@ -103,7 +106,10 @@ def test_softmax_keeps_all_that_attnlrp_loses(name: str, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("name", ["BERT", "ModernBERT", "GPT-2", "Bloom", "Llama", "Qwen3", "T5"])
+@pytest.mark.parametrize(
+    "name",
+    ["BERT", "ModernBERT", "GPT-2", "Bloom", "Falcon, multi-query", "Llama", "Qwen3", "T5", "BART"],
+)
 def test_values_do_not_change(name: str, rule: str) -> None:
     model = FAMILIES[name].model().double()
     with torch.no_grad(), TrueFloat64():
@@ -205,10 +211,120 @@ def test_one_layer_by_hand() -> None:
         torch.testing.assert_close(found[name], wanted, rtol=1e-8, atol=1e-10, msg=name)
 
 
+def apart(contributions: np.ndarray, relevance: float, bias: float = 0.0) -> np.ndarray:
+    """Bach et al., eq. 60, for one output: what each of its contributions gets."""
+    positive = contributions.clip(min=0), max(bias, 0.0)
+    negative = contributions.clip(max=0), min(bias, 0.0)
+    shares = [part / (part.sum() + own) for part, own in (positive, negative) if part.sum() + own]
+    return relevance * sum(shares) / len(shares)
+
+
+def linear_apart(
+    given: np.ndarray, weight: np.ndarray, relevance: np.ndarray, bias: np.ndarray | None = None
+) -> np.ndarray:
+    """The rule for inputs [T, I] and weights [O, I], output by output."""
+    result = np.zeros_like(given)
+    for t, o in itertools.product(range(len(given)), range(len(weight))):
+        own = 0.0 if bias is None else bias[o]
+        result[t] += apart(given[t] * weight[o], relevance[t, o], own)
+    return result
+
+
+def test_alpha_beta_of_one_layer_by_hand() -> None:
+    model = OneLayer()
+    x = torch.randn(1, 3, 4, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    x.requires_grad_()
+    with relevance_rules(model, "alpha-beta"), torch.enable_grad():
+        out, kept = model(x)
+    assert not kept["weights"].requires_grad, "attention weights are constants"
+    names = ("x", "v", "context", "hidden", "active")
+    gradients = torch.autograd.grad(out, [kept[name] for name in names])
+    found = {
+        name: (kept[name].detach() * gradient)[0].numpy()
+        for name, gradient in zip(names, gradients, strict=True)
+    }
+    at = {name: value.detach()[0].numpy() for name, value in kept.items()}
+    weights = {name: getattr(model, name).numpy() for name in ("v", "o", "up", "read")}
+    first = np.zeros((3, 1))
+    first[0] = out.item()
+    r_active = linear_apart(at["active"], weights["read"], first)
+    r_normed = linear_apart(at["normed"], weights["up"], r_active)  # activation and norm: identity
+    projected = at["context"] @ weights["o"].T
+    pairs = np.stack([at["x"], projected], axis=-1)
+    r_pairs = np.array([[apart(pairs[t, i], r_normed[t, i]) for i in range(4)] for t in range(3)])
+    r_context = linear_apart(at["context"], weights["o"], r_pairs[..., 1])
+    r_values = np.zeros((3, 4))
+    for t, d in itertools.product(range(3), range(4)):
+        r_values[:, d] += apart(at["weights"][t] * at["v"][:, d], r_context[t, d])
+    r_x = r_pairs[..., 0] + linear_apart(at["x"], weights["v"], r_values)
+    for name, wanted in {
+        "active": r_active,
+        "hidden": r_normed,
+        "context": r_context,
+        "v": r_values,
+        "x": r_x,
+    }.items():
+        np.testing.assert_allclose(found[name], wanted, rtol=1e-9, atol=1e-12, err_msg=name)
+    assert r_x.sum() == pytest.approx(out.item())
+
+
+@pytest.mark.parametrize("layer", ["linear", "conv1d"])
+def test_alpha_beta_leaves_biases_their_share(layer: str) -> None:
+    rng = np.random.default_rng(0)
+    weight, bias, given = rng.normal(size=(5, 4)), rng.normal(size=5), rng.normal(size=(3, 4))
+    given[0] = abs(given[0])
+    weight[0] = abs(weight[0])  # contributions of one sign only: they get all, beside the bias
+    module: Any
+    if layer == "linear":
+        module = nn.Linear(4, 5).double()
+        module.weight.data = torch.tensor(weight)
+    else:
+        module = tf.pytorch_utils.Conv1D(5, 4).double()
+        module.weight.data = torch.tensor(weight.T.copy())
+    module.bias.data = torch.tensor(bias)
+    x = torch.tensor(given, requires_grad=True)
+    with frozen(module), relevance_rules(module, "alpha-beta"):
+        y = module(x)
+    relevance = rng.normal(size=(3, 5))
+    (gradient,) = torch.autograd.grad(y, x, torch.tensor(relevance) / y.detach())
+    wanted = linear_apart(given, weight, relevance, bias)
+    np.testing.assert_allclose(given * gradient.numpy(), wanted, rtol=1e-9)
+    torch.testing.assert_close(y, module(x))
+
+
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in LEAKY])
+def test_alpha_beta_keeps_the_sign_and_makes_no_relevance(name: str) -> None:
+    model = FAMILIES[name].model().double()
+    embedded: list[Tensor] = []
+    with frozen(model), TrueFloat64(), torch.enable_grad(), relevance_rules(model, "alpha-beta"):
+        hooks = [
+            part.register_forward_hook(lambda module, args, output: embedded.append(output))
+            for part in model.modules()
+            if isinstance(part, nn.Embedding)
+        ]
+        top = model(**inputs(model)).logits.max()
+        for hook in hooks:
+            hook.remove()
+    logit = top.item()
+    assert logit > 0
+    found = torch.autograd.grad(top, embedded, allow_unused=True)
+    arrived = [
+        part.detach() * gradient
+        for part, gradient in zip(embedded, found, strict=True)
+        if gradient is not None
+    ]
+    total = sum(float(part.sum()) for part in arrived)
+    assert 0 < total <= logit * (1 + 1e-9)
+    assert all(float(part.min()) >= -1e-12 * logit for part in arrived)
+
+
 def test_heads_share_what_their_projection_got() -> None:
     model = FamilyModel("BERT", dtype=torch.float64)
     examples = model.encode(DATA, batch_tokens=1000)
     for rule in RULES:
+        if rule == "alpha-beta":  # a bias keeps no fixed share there
+            with torch.no_grad():
+                model.module.bert.encoder.layer[1].attention.output.dense.bias.zero_()
         found = propagate(model, examples, rule=rule)
         assert found.per_example.shape == (len(examples), 8)
         batch = model.collate(examples, np.arange(len(examples)))
