@@ -251,6 +251,24 @@ class ModelAdapter(ABC):
         """Let `handler` see and change the heads' outputs in every forward pass inside."""
         return intercept(self.handles, handler, batch=len(batch))
 
+    def fresh(self, seed: int) -> ModelAdapter:
+        """Build a model of the same configuration with weights drawn anew; this one stays as it is.
+
+        Parameters
+        ----------
+        seed
+            Seed of the weights, which are initialised as the model's library does before training.
+
+        Raises
+        ------
+        HeadtoolError
+            If the model does not say how it was built.
+        """
+        raise HeadtoolError(
+            f"{self.spec} is a model of {self.library}, which cannot be built anew from a "
+            "configuration, so nothing can be trained from scratch"
+        )
+
     @abstractmethod
     def encode(self, data: TextData, *, batch_tokens: int = 4096, seed: int = 0) -> Examples:
         """Tokenise a data set; one that does not fit the task is a `HeadtoolError`.

@@ -35,6 +35,7 @@ from headtool.models.fairseq_parts import (
     recorded_options,
     silence,
 )
+from headtool.models.fresh import fresh_fairseq
 
 __all__ = ["FairseqModel", "load_fairseq", "require_fairseq"]
 
@@ -146,6 +147,12 @@ class FairseqModel(ModelAdapter):
         self.languages = languages
         self.bpe = bpe
         super().__init__(spec, "seq2seq", module, discover(module, self.probe(module)))
+
+    def fresh(self, seed: int) -> FairseqModel:
+        """Build a transformer from the same recorded options; see `ModelAdapter.fresh`."""
+        module = fresh_fairseq(self, seed=seed)
+        dictionaries = self.source_dictionary, self.target_dictionary
+        return FairseqModel(self.spec, module, dictionaries, self.languages, self.bpe)
 
     # -- numbering --------------------------------------------------------------------------
 

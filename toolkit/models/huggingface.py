@@ -25,6 +25,7 @@ from headtool.models.base import (
     token_columns,
 )
 from headtool.models.discovery import Probe, discover
+from headtool.models.fresh import fresh_huggingface
 
 __all__ = ["HuggingFaceModel"]
 
@@ -66,6 +67,11 @@ class HuggingFaceModel(ModelAdapter):
         self.prefix, self.suffix = self._affixes()
         handles = discover(module, self.probe(module))
         super().__init__(spec, task, module, handles, labels if task == "classification" else ())
+
+    def fresh(self, seed: int) -> HuggingFaceModel:
+        """Build a model of the same class and configuration; see `ModelAdapter.fresh`."""
+        module = fresh_huggingface(self.module, seed=seed, spec=self.spec)
+        return HuggingFaceModel(self.spec, self.task, module, self.tokenizer)
 
     # -- tokenising -------------------------------------------------------------------------
 
