@@ -177,9 +177,11 @@ class Selection:
         def measured(*arguments: Any, **settings: Any) -> Measured:
             return self.kept.measure(f"{stage}.masks", *arguments, **settings, reuse=not closing)
 
+        # Tables of the run are those of the examples that select, of the whole model.
+        scorer = method.scores_only() if closing or examples is not None else method
         return self.kept.scores(
             stage,
-            lambda: method.score(
+            lambda: scorer.score(
                 self.model,
                 self.split.selection if examples is None else examples,
                 kinds=self.request.kinds if kinds is None else kinds,

@@ -152,7 +152,7 @@ class Method(ABC):
     def __post_init__(self) -> None:
         for declared in self.options():
             value = getattr(self, _field_name(type(self), declared.name))
-            if declared.choices and value not in declared.choices:
+            if declared.choices and value not in (*declared.choices, declared.default):
                 raise HeadtoolError(
                     f"{self.name}.{declared.name} must be one of {', '.join(declared.choices)}, "
                     f"got '{value}'"
@@ -166,6 +166,10 @@ class Method(ABC):
     def uses_metric(self) -> bool:
         """Whether the result depends on ``job.metric``."""
         return False
+
+    def scores_only(self) -> typing.Self:
+        """The method without options that add tables and leave the scores as they are."""
+        return self
 
     @abstractmethod
     def compute(self, job: Job) -> Scored:

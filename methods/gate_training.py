@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
+import dataclasses
 import fnmatch
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headtool.errors import HeadtoolError
-from headtool.evaluation import evaluate, finite_forward
+from headtool.evaluation import evaluate
 from headtool.measurement import measure
 from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.scratch import Recipe, Scratch
+from headtool.methods.training import loss_per_token, shuffled, training
 from headtool.models.base import Examples
 from headtool.models.gating import Gating
 from headtool.translation_metrics import TranslationMetric
@@ -37,7 +39,10 @@ class GateTraining(Method):
     model and may adapt weights beside the gates. A share of the examples is held out. The table
     `evaluation` compares, on those, the whole model with the heads that stay, on the adapted
     weights and on the original ones; the difference of the last two is what the weights' adaptation
-    did, not the choice of heads.
+    did, not the choice of heads. With `scratch_steps`, the architecture that is left is also
+    trained from scratch, by as many steps as that of the whole model: where the first reaches the
+    second, the heads that are gone were not needed to learn the task either. Both had far fewer
+    steps than the model itself, unless its training is known to have had no more.
     """
 
     train: str = option(
@@ -51,6 +56,18 @@ class GateTraining(Method):
     weight_lr: float = option(3e-5, "learning rate of the weights (Adam)")
     label_smoothing: float = option(0.0, "label smoothing of the training loss")
     holdout: float = option(0.2, "share of the examples kept out of training for the evaluation")
+    scratch_steps: int = option(
+        0,
+        "optimiser steps to train the heads that stay from scratch, and as many to train all, "
+        "for comparison; 0: not; for small models",
+    )
+    scratch_batch_size: int | None = option(None, "examples in such a step; none: 64")
+    scratch_lr: float | None = option(
+        None, "highest learning rate from scratch (Adam, linear decay); none: 0.001"
+    )
+    scratch_warmup: float | None = option(
+        None, "share of these steps in which the learning rate rises; none: 0.1"
+    )
 
     @abstractmethod
     def start(self, job: Job, generator: torch.Generator) -> Tensor:
@@ -85,20 +102,65 @@ class GateTraining(Method):
             self._refuse(name, not getattr(self, name) > 0, "above 0")
         for name in ("holdout", "label_smoothing"):
             self._refuse(name, not 0 <= getattr(self, name) < 1, "in [0, 1)")
+        self._refuse("scratch_steps", self.scratch_steps < 0, "at least 0")
+        for name in ("scratch_batch_size", "scratch_lr", "scratch_warmup"):
+            if getattr(self, name) is not None and self.scratch_steps == 0:
+                raise HeadtoolError(
+                    f"{self.name}.{name} has no effect without {self.name}.scratch_steps; "
+                    "give both, or leave it out"
+                )
+        recipe = self.recipe
+        self._refuse("scratch_batch_size", recipe.batch_size < 1, "at least 1")
+        self._refuse("scratch_lr", not recipe.lr > 0, "above 0")
+        self._refuse("scratch_warmup", not 0 <= recipe.warmup < 1, "in [0, 1)")
 
     def _refuse(self, name: str, bad: bool, wanted: str) -> None:
         if bad:
             value = self.settings()[name]
             raise HeadtoolError(f"{self.name}.{name} must be {wanted}, got {value}")
 
+    def scores_only(self) -> Self:
+        """Without training from scratch, which no score depends on."""
+        return dataclasses.replace(
+            self, scratch_steps=0, scratch_batch_size=None, scratch_lr=None, scratch_warmup=None
+        )
+
+    @property
+    def recipe(self) -> Recipe:
+        """How models are trained from scratch."""
+        size, lr, warmup = self.scratch_batch_size, self.scratch_lr, self.scratch_warmup
+        return Recipe(
+            steps=self.scratch_steps,
+            batch_size=64 if size is None else size,
+            lr=1e-3 if lr is None else lr,
+            warmup=0.1 if warmup is None else warmup,
+            label_smoothing=self.label_smoothing,
+        )
+
     def compute(self, job: Job) -> Scored:
         """Train the gates, and evaluate what they keep."""
-        training, held_out = self._split(job)
+        return self._scored(job, self._scratch(job))
+
+    def _scratch(self, job: Job) -> Scratch | None:
+        """What trains from scratch; made first, for a model that cannot be is refused there."""
+        if self.scratch_steps == 0:
+            return None
+        learning, held_out = self._split(job)
+        return Scratch(
+            job,
+            learning,
+            self.recipe,
+            lambda label, fresh, kept: self._row(label, fresh, held_out, kept),
+        )
+
+    def _scored(self, job: Job, scratch: Scratch | None) -> Scored:
+        """Train and evaluate, from the model as it is now."""
+        learning, held_out = self._split(job)
         trained = self._trained_weights(job)
         original = {name: weight.detach().clone() for name, weight in trained.items()}
         rows: list[dict[str, Any]] = []
         try:
-            numbers = self._train(job, training, list(trained.values()))
+            numbers = self._train(job, learning, list(trained.values()))
             kept = self.kept(numbers, job)
             weights = {name: weight.detach().cpu().clone() for name, weight in trained.items()}
             if weights:
@@ -110,6 +172,15 @@ class GateTraining(Method):
         everything = np.ones_like(kept)
         rows.insert(0, self._row("kept heads, original weights", job, held_out, kept))
         rows.insert(0, self._row("whole model", job, held_out, everything))
+        further: dict[str, Any] = {}
+        if scratch is not None:
+            rows.append(scratch.row("kept heads from scratch", kept))
+            rows.append(scratch.row("all heads from scratch", everything))
+            further["scratch"] = {
+                **dataclasses.asdict(self.recipe),
+                "examples": len(learning),
+                "passes": scratch.passes,
+            }
         columns = self.columns(numbers)
         return Scored(
             score=columns.pop("score"),
@@ -117,6 +188,7 @@ class GateTraining(Method):
             columns={**columns, "kept": kept},
             tables={"evaluation": pd.DataFrame(rows)},
             weights=weights,
+            provenance=further,
         )
 
     def _split(self, job: Job) -> tuple[Examples, Examples]:
@@ -153,18 +225,15 @@ class GateTraining(Method):
         if weights:
             groups.append({"params": weights, "lr": self.weight_lr})
         optimiser = torch.optim.Adam(groups)
-        with _training(model.module, weights, seed=job.seed), torch.enable_grad():
-            batches = _shuffled(len(examples), self.batch_size, job.seed)
+        with training(model.module, weights, seed=job.seed):
+            batches = shuffled(len(examples), self.batch_size, job.seed)
             steps = zip(range(self.steps), batches, strict=False)
             for step, index in job.progress(steps, total=self.steps, label="train gates"):
-                batch = model.collate(examples, index)
                 gates = self.draw(numbers, step, generator, job)
-                handler = Gating({site: gates[sites.columns(site)] for site in sites})
-                with model.intercept(handler, batch):
-                    result = finite_forward(
-                        model, batch, examples, label_smoothing=self.label_smoothing
-                    )
-                loss = result.losses.sum() / result.columns["tokens"].sum()
+                drawn = Gating({site: gates[sites.columns(site)] for site in sites})
+                loss = loss_per_token(
+                    model, examples, index, drawn, label_smoothing=self.label_smoothing
+                )
                 if penalty is not None:
                     loss = loss + penalty(numbers, step).to(loss)
                 optimiser.zero_grad()
@@ -181,42 +250,13 @@ class GateTraining(Method):
         measured = columns
         if isinstance(job.metric, TranslationMetric):
             measured = measure(job.model, examples, [job.mask(kept)], job.metric).outcomes.row(0)
+        kinds = np.array([head.kind for head in job.sites.heads])
+        by_kind: dict[str, Any] = {kind: int(kept[kinds == kind].sum()) for kind in job.sites.kinds}
         return {
             "model": label,
             "heads": int(kept.sum()),
+            **(by_kind if len(by_kind) > 1 else {}),
             job.metric.name: job.metric.compute(measured),
             "loss": float(columns["loss"].sum() / columns["tokens"].sum()),
             "examples": len(examples),
         }
-
-
-def _shuffled(count: int, size: int, seed: int) -> Iterator[NDArray[np.int64]]:
-    """Batches of indices, for ever; each pass over the data has an order of its own."""
-    rng = np.random.default_rng([seed, 2])
-    while True:
-        order = rng.permutation(count)
-        yield from (np.sort(order[start : start + size]) for start in range(0, count, size))
-
-
-@contextlib.contextmanager
-def _training(module: nn.Module, weights: list[nn.Parameter], *, seed: int) -> Iterator[None]:
-    """Let only `weights` take gradients, with dropout where there are any; undone afterwards.
-
-    Without weights to train the model stays in evaluation mode: dropout would only blur what the
-    gates are told.
-    """
-    asked = [(weight, weight.requires_grad) for weight in module.parameters()]
-    for weight, _ in asked:
-        weight.requires_grad_(False)
-    for weight in weights:
-        weight.requires_grad_(True)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        module.train(bool(weights))
-        try:
-            yield
-        finally:
-            module.eval()
-            for weight, before in asked:
-                weight.requires_grad_(before)
-                weight.grad = None

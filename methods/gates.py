@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from torch import Tensor
 from headtool.errors import HeadtoolError
 from headtool.methods.base import Job, Scored, highest, option
 from headtool.methods.gate_training import GateTraining, Penalty
+from headtool.progress import labelled
 
 __all__ = ["Gates", "eval_gate", "open_probability", "sample_gate"]
 
@@ -70,12 +71,14 @@ class Gates(GateTraining):
     summary: ClassVar[str] = "probability that a trained hard-concrete gate stays open"
     reference: ClassVar[str] = "Louizos et al. 2018; Voita et al. 2019, sec. 6"
 
-    lambda_: float = option(0.02, "weight of the L0 penalty; not with heads, which adapts it")
+    lambda_: float | None = option(
+        None, "weight of the L0 penalty; none: 0.02, or what heads adapts it to"
+    )
     heads: int | None = option(None, "number of heads to keep; lambda is then adapted to reach it")
-    penalty: str = option(
-        "sum",
+    penalty: str | None = option(
+        None,
         "sum over heads (the paper), or the mean over sites of their sums (the released code); "
-        "not with heads",
+        "none: sum, or what brings the number to heads",
         choices=("sum", "site-mean"),
     )
     init: str = option(
@@ -92,10 +95,10 @@ class Gates(GateTraining):
     def check(self) -> None:
         """Refuse numbers that make no sense."""
         super().check()
-        self._refuse("lambda", not self.lambda_ >= 0, "at least 0")
+        self._refuse("lambda", not self._weight >= 0, "at least 0")
         if self.heads is not None:
             for name in ("lambda_", "penalty"):
-                if getattr(self, name) != getattr(Gates, name):
+                if getattr(self, name) is not None:
                     raise HeadtoolError(
                         f"gates.{name.rstrip('_')} has no effect where gates.heads adapts the "
                         "penalty; leave one out"
@@ -111,16 +114,19 @@ class Gates(GateTraining):
         """Train the gates, once for each lambda; evaluate what they keep."""
         if self.heads is not None:
             job.check_heads("gates.heads", self.heads)
-        scored = super().compute(job)
+        scratch = self._scratch(job)
+        scored = self._scored(_naming(job, self._weight, self.sweep), scratch)
         if self.sweep is None:
             return scored
-        by_lambda = {self.lambda_: scored}
+        by_lambda = {self._weight: scored}
         for value in self._sweep():
             if value not in by_lambda:
-                by_lambda[value] = dataclasses.replace(self, lambda_=value, sweep=None).compute(job)
+                alone = dataclasses.replace(self, lambda_=value, sweep=None)
+                by_lambda[value] = alone._scored(_naming(job, value, self.sweep), scratch)
         tables, columns = [], dict(scored.columns)
         for value, result in sorted(by_lambda.items()):
-            table = result.tables["evaluation"].query("model != 'whole model'")
+            table = result.tables["evaluation"]
+            table = table[table["model"].str.startswith("kept heads")]
             tables.append(table.assign(**{"lambda": value}))
             columns[f"kept_at_{value:g}"] = result.columns["kept"]
         table = pd.concat(tables, ignore_index=True)
@@ -128,6 +134,15 @@ class Gates(GateTraining):
         return dataclasses.replace(
             scored, columns=columns, tables={**scored.tables, "sweep": table}
         )
+
+    def scores_only(self) -> Self:
+        """Without further lambdas, and without training from scratch."""
+        return dataclasses.replace(super().scores_only(), sweep=None)
+
+    @property
+    def _weight(self) -> float:
+        """The weight of the penalty."""
+        return 0.02 if self.lambda_ is None else self.lambda_
 
     def _sweep(self) -> list[float]:
         """Read the lambdas of `sweep`."""
@@ -159,7 +174,7 @@ class Gates(GateTraining):
         """Penalise the expected number of open gates, or its distance from the asked number."""
         if self.heads is not None:
             return _Constraint(self.heads / job.sites.n_heads, self.steps)
-        weight = self.lambda_ if self.penalty == "sum" else self.lambda_ / len(job.sites)
+        weight = self._weight / (len(job.sites) if self.penalty == "site-mean" else 1)
         return lambda numbers, step: weight * open_probability(numbers).sum()
 
     def kept(self, numbers: Tensor, job: Job) -> NDArray[np.bool_]:
@@ -175,6 +190,13 @@ class Gates(GateTraining):
             "log_alpha": numbers.numpy(),
             "gate": eval_gate(numbers).numpy(),
         }
+
+
+def _naming(job: Job, weight: float, sweep: str | None) -> Job:
+    """Let the progress of a sweep say which lambda it is at."""
+    if sweep is None:
+        return job
+    return dataclasses.replace(job, progress=labelled(job.progress, f"lambda {weight:g}"))
 
 
 @dataclass

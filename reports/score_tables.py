@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
 from rich.table import Table
@@ -18,7 +18,7 @@ from headtool.results import HeadScores
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["score_tables"]
+__all__ = ["from_scratch", "score_tables"]
 
 _ENDS = 5
 
@@ -58,7 +58,18 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
     for name, table in result.tables.items():
         yield Text(visible(name))
         yield plain_table(table)
+    if "scratch" in result.provenance:
+        yield Text(from_scratch(result.provenance["scratch"]), style="dim")
     yield Text()
+
+
+def from_scratch(recipe: Mapping[str, Any]) -> str:
+    """How models were trained from scratch, in a line; comparable with one another alone."""
+    passes = short(recipe["passes"])
+    return (
+        f"from scratch: {recipe['steps']} steps of {recipe['batch_size']} examples, {passes} "
+        f"passes over {recipe['examples']}; compare the two with each other"
+    )
 
 
 def _ends(frame: pd.DataFrame) -> Iterator[RenderableType]:

@@ -75,9 +75,10 @@ def test_site_mean_is_the_sum_divided_by_the_sites(toy, toy_data: TextData) -> N
     examples = model.encode(toy_data)
     frames = [
         Gates(penalty=penalty, steps=20, batch_size=6).score(model, examples).frame
-        for penalty in ("sum", "site-mean")
+        for penalty in ("sum", "site-mean", None)
     ]
     assert frames[0].equals(frames[1])
+    assert frames[0].equals(frames[2])
 
 
 def test_the_asked_number_of_heads_is_kept(bert, pairs: TextData) -> None:
@@ -178,6 +179,9 @@ def test_the_encoder_is_pruned_alone_where_the_decoder_is_frozen(save_fairseq) -
         ({"sweep": ""}, "gates.sweep must be numbers"),
         ({"sweep": "0.1", "heads": 3}, "gates.sweep varies lambda, and gates.heads adapts it"),
         ({"lambda_": 0.1, "heads": 3}, "gates.lambda has no effect where gates.heads adapts"),
+        # Also the value that it has by default.
+        ({"lambda_": 0.02, "heads": 3}, "gates.lambda has no effect where gates.heads adapts"),
+        ({"penalty": "sum", "heads": 3}, "gates.penalty has no effect where gates.heads"),
         ({"penalty": "site-mean", "heads": 3}, "gates.penalty has no effect where gates.heads"),
         ({"steps": 0}, "gates.steps must be at least 1"),
         ({"gate_lr": 0.0}, "gates.gate_lr must be above 0"),

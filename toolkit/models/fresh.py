@@ -103,9 +103,7 @@ def fresh_fairseq(model: FairseqModel, *, seed: int) -> nn.Module:
     return _fresh(module, build, seed=seed, spec=model.spec)
 
 
-def _fresh(
-    module: nn.Module, build: Callable[[], nn.Module], *, seed: int, spec: str
-) -> nn.Module:
+def _fresh(module: nn.Module, build: Callable[[], nn.Module], *, seed: int, spec: str) -> nn.Module:
     """Build a like module from a seed, and check that it is one."""
     try:
         with torch.random.fork_rng():
