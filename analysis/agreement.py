@@ -38,6 +38,7 @@ __all__ = [
     "CONCORDANCE_COLUMNS",
     "agreement",
     "concordance",
+    "expected_overlap",
     "kendall_w",
     "rank_biased_overlap",
 ]
@@ -223,6 +224,11 @@ def rank_biased_overlap(x: Array, y: Array, *, persistence: float = PERSISTENCE)
     if not 0 < persistence < 1:
         raise HeadtoolError(f"the persistence must be between 0 and 1, got {persistence:g}")
     return float(np.trace(_overlap_kernel(x, y, persistence)))
+
+
+def expected_overlap(x: Array, y: Array, *, persistence: float = PERSISTENCE) -> float:
+    """Return the mean of :func:`rank_biased_overlap` over all orders of the heads."""
+    return float(_overlap_kernel(x, y, persistence).mean() * len(x))
 
 
 def _overlap_kernel(x: Array, y: Array, persistence: float) -> Array:

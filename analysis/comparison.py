@@ -11,27 +11,31 @@ A ``delta`` is masked minus whole; ``area`` and ``optimism`` are signed so that 
 better for what they name, whatever the metric's direction. NaN is "not computed" or "undefined";
 reasons are among ``settings["notes"]``.
 
-==============  ===================================================================================
-table           a row is
-==============  ===================================================================================
-splits          an example of a data set and what it was used for
-sites           an attention site of the model, as `headtool.heads.AttentionSite` holds it
-scores          a method's score of a head
-ablation        the effect of closing one head, on one data set, by one metric
-tests           the same tested, as ``headtool test`` prints it
-agreement       a pair of methods: how alike they rank the heads
-concordance     all methods together
-overlap         a pair of methods at a budget: how alike the heads are that they keep
-kept            a method, a budget and a head: whether it stays
-consensus       a budget and a head: how many methods keep it
-curves          a method (or baseline) at a budget: what is left of the metric
-curve_tests     a pair of curves, compared by the area between them
-optimism        a method at a budget: selecting and evaluating on the same examples flatters by this
-stability       a method: how alike it ranks the heads on two sets of examples
-additivity      a method at a budget: what its removed heads cost together, and one at a time
-correlations    a pair of data sets: are the same heads important on both
-failures        a method that failed, and why
-==============  ===================================================================================
+===================  ===============================================================================
+table                a row is
+===================  ===============================================================================
+splits               an example of a data set and what it was used for
+sites                an attention site of the model, as `headtool.heads.AttentionSite` holds it
+scores               a method's score of a head
+ablation             the effect of closing one head, on one data set, by one metric
+tests                the same tested, as ``headtool test`` prints it
+agreement            a pair of methods: how alike they rank the heads
+concordance          all methods together
+overlap              a pair of methods at a budget: how alike the heads are that they keep
+kept                 a method, a budget and a head: whether it stays
+consensus            a budget and a head: how many methods keep it
+curves               a method (or baseline) at a budget: what is left of the metric
+curve_tests          a pair of curves, compared by the area between them
+optimism             a method at a budget: how much selecting on the evaluation examples flatters it
+stability            a method: how alike it ranks the heads on two sets of examples
+subsamples           a method: how alike it ranks them on random halves of the selection examples
+subsample_overlap    a method at a budget: how alike the heads are that it keeps on such halves
+selection_frequency  a method, a budget and a head: on how many such halves it stays
+subsample_scores     a method's score of a head on such a half
+additivity           a method at a budget: what its removed heads cost together, and one at a time
+correlations         a pair of data sets: are the same heads important on both
+failures             a method that failed, and why
+===================  ===============================================================================
 
 Columns
 -------
@@ -89,6 +93,15 @@ stability
     ``method``, then the columns of ``agreement`` from ``heads`` on: a method's ranking on the
     selection examples against its own on the evaluation examples. No two methods can be expected to
     agree better than each does with itself.
+subsamples, subsample_overlap, selection_frequency, subsample_scores
+    With ``compare --stability N``, else without rows: every method scores the heads again on N
+    random halves of the selection examples, which are pairs without a common example. `stability`
+    compares two sets once, each as large as what selected the heads; these compare many of half
+    that size, show which heads a method keeps whatever the examples, and vary a random method's
+    seed as well. Columns as in `headtool.analysis.subsampling`: agreement is the mean over the
+    pairs of halves, and ``rbo_expected`` its value for heads in any order; ``times`` counts the
+    halves on which a head stays; ``false_kept`` and ``false_removed`` bound how many of the stable
+    heads are to be expected by chance.
 additivity
     ``method budget share joint sum_of_singles gap low high``: the delta of the method's mask, the
     sum of the deltas of its heads one at a time, and joint minus sum with its bootstrap interval.
@@ -135,6 +148,10 @@ TABLES = (
     "curve_tests",
     "optimism",
     "stability",
+    "subsamples",
+    "subsample_overlap",
+    "selection_frequency",
+    "subsample_scores",
     "additivity",
     "correlations",
     "failures",
@@ -153,6 +170,8 @@ class Comparison:
         See the module.
     curves, curve_tests, optimism, stability, additivity, correlations, failures
         See the module.
+    subsamples, subsample_overlap, selection_frequency, subsample_scores
+        See the module.
     settings
         What was asked for and found, as JSON: ``command`` (``compare``, or ``curve``, whose other
         tables have no rows), ``metric``, ``higher_is_better``, ``methods`` (names in the order
@@ -160,7 +179,8 @@ class Comparison:
         the curves), ``select_data`` (None where the first data set was split), ``whole`` (SPEC to
         metric to the whole model's value on the evaluation examples), ``budgets``, ``heads`` (how
         many were up for removal), ``steps``, ``iterative``, ``keep_one_per_layer``, ``per_kind``,
-        ``draws``, ``seed``, ``resamples``, ``alpha``, ``margin``, ``tests`` (SPEC to which test,
+        ``draws``, ``seed``, ``resamples``, ``alpha``, ``margin``, ``stability`` (halves of the
+        selection examples), ``tests`` (SPEC to which test,
         interval and correction was used), ``notes`` (lines for the reader), ``model``
         (provenance), ``sources`` (the data sets' provenance by SPEC), ``selection_source`` (of the
         examples that select), ``provenance`` (by method),
@@ -187,6 +207,10 @@ class Comparison:
     curve_tests: pd.DataFrame
     optimism: pd.DataFrame
     stability: pd.DataFrame
+    subsamples: pd.DataFrame
+    subsample_overlap: pd.DataFrame
+    selection_frequency: pd.DataFrame
+    subsample_scores: pd.DataFrame
     additivity: pd.DataFrame
     correlations: pd.DataFrame
     failures: pd.DataFrame

@@ -39,6 +39,7 @@ from headtool.cli.options import (
     Settings,
     TrustCheckpoint,
     Verbose,
+    whole_number,
 )
 from headtool.cli.searching import Beam, Greedy, LengthPenalty
 
@@ -60,6 +61,10 @@ _TABLES = (
     "agreement",
     "concordance",
     "stability",
+    "subsamples",
+    "subsample_overlap",
+    "selection_frequency",
+    "subsample_scores",
     "overlap",
     "kept",
     "consensus",
@@ -79,6 +84,19 @@ ManyData = Annotated[
         help="A data set, as in `headtool score`; may be repeated. The first is the one of the "
         "curves. Default: the built-in set of the model's task.",
         rich_help_panel="Data",
+    ),
+]
+Stability = Annotated[
+    int,
+    typer.Option(
+        "--stability",
+        parser=whole_number("--stability", least=0),
+        metavar="N",
+        help="Score heads again on N random halves of the examples that select them: how alike the "
+        "rankings are, and how often each head stays. 20 or more are useful. Costs N/2 times the "
+        "scoring of every method (times the steps with --iterative), but for the masks of "
+        "ablation, which are not run again. Default: 0, none.",
+        rich_help_panel="Stability",
     ),
 ]
 Margin = Annotated[
@@ -110,6 +128,7 @@ def compare(
     resamples: Resamples = None,
     alpha: Alpha = 0.05,
     margin: Margin = None,
+    stability: Stability = 0,
     columns: Columns = None,
     limit: Limit = None,
     batch_tokens: BatchTokens = 4096,
@@ -165,6 +184,7 @@ def compare(
         resamples=resamples,
         alpha=alpha,
         margin=margin,
+        stability=stability,
         limit=limit,
         batch_tokens=batch_tokens,
         seed=seed,

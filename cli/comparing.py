@@ -49,6 +49,7 @@ def compare(
     alpha: float = 0.05,
     margin: float | None = None,
     resamples: int | None = None,
+    stability: int = 0,
     limit: int | None = None,
     batch_tokens: int = 4096,
     seed: int = 0,
@@ -73,7 +74,7 @@ def compare(
         Scores heads on this data set, so that the first of `data` is not halved.
     kinds, metric, search, steps, iterative, keep_one_per_layer, per_kind, draws
         As for `Request`.
-    alpha, margin, resamples, limit, batch_tokens, seed
+    alpha, margin, resamples, stability, limit, batch_tokens, seed
         As for `Request`.
     out
         Run directory to write. While it is unfinished, what was done lies beside it and is
@@ -106,6 +107,7 @@ def compare(
         alpha=alpha,
         margin=margin,
         resamples=resamples,
+        stability=stability,
         limit=limit,
         batch_tokens=batch_tokens,
         seed=seed,

@@ -17,6 +17,7 @@ from headtool.cli.request import Request
 from headtool.cli.searching import resolved_search
 from headtool.cli.selecting import Selection
 from headtool.cli.splitting import Split, split_data
+from headtool.cli.subsampling import check_subsampling, subsample
 from headtool.curves import CurveMasks
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
@@ -106,6 +107,7 @@ class Pipeline:
             batch_tokens=request.batch_tokens,
             seed=request.seed,
         )
+        check_subsampling(request.stability, self.split)
         self.weights: dict[str, Mapping[str, Tensor]] = {}
 
     @cached_property
@@ -176,6 +178,7 @@ class Pipeline:
             for family in self.families
         )
         found = self._evaluated(kept, selection, curves)
+        subsampled = subsample(selection, self.families[0], request.stability)
         assembled = assemble(
             found,
             alpha=request.alpha,
@@ -186,6 +189,7 @@ class Pipeline:
         sites = site_frame(self.model.sites)
         tables = {
             **assembled.tables,
+            **subsampled.tables(self.families[0], alpha=request.alpha),
             "splits": self.split.frame,
             "sites": sites,
             "failures": pd.DataFrame(selection.failures, columns=["stage", "method", "error"]),
@@ -288,6 +292,7 @@ class Pipeline:
                     "draws",
                     "alpha",
                     "margin",
+                    "stability",
                     "limit",
                     "batch_tokens",
                     "seed",

@@ -43,6 +43,8 @@ class Request:
         What a removable head may cost, in the metric's unit; None: 1% of the metric's scale.
     resamples
         Bootstrap resamples of the curves; None: as many as the correction needs, at least 10,000.
+    stability
+        On how many random halves of the selection examples every method scores again; 0: none.
     limit
         Examples of each data set; None: all.
     batch_tokens
@@ -68,6 +70,7 @@ class Request:
     alpha: float = 0.05
     margin: float | None = None
     resamples: int | None = None
+    stability: int = 0
     limit: int | None = None
     batch_tokens: int = 4096
     seed: int = 0
@@ -85,6 +88,10 @@ class Request:
             raise HeadtoolError(f"--alpha must be between 0 and 1, got {self.alpha:g}")
         if self.margin is not None and not 0 < self.margin < math.inf:
             raise HeadtoolError(f"--margin must be above 0, got {self.margin:g}")
+        if self.stability and self.stability < 2:
+            raise HeadtoolError(
+                f"--stability must be at least 2, or 0 for none, got {self.stability}"
+            )
         for name, least in (("draws", 0), ("resamples", 1), ("limit", 1), ("batch_tokens", 1)):
             value = getattr(self, name)
             if value is not None and value < least:

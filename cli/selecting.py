@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,9 @@ from headtool.progress import Progress, labelled
 from headtool.results import HeadScores
 from headtool.stages import Stages
 
-__all__ = ["Selection"]
+__all__ = ["Closed", "Pass", "Selection"]
+
+T = TypeVar("T")
 
 _LOG = logging.getLogger("headtool")
 
@@ -41,6 +44,35 @@ _FAILURES = (
 )
 
 Closed = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """A time that methods score the heads.
+
+    Attributes
+    ----------
+    name
+        Under which its stages are kept, ``NAME.METHOD``.
+    title
+        What a failure calls it.
+    examples
+        On which heads are scored.
+    seed
+        Seed of methods that are random.
+    shown
+        What progress calls it; by default its name.
+    """
+
+    name: str
+    title: str
+    examples: Examples
+    seed: int
+    shown: str = ""
+
+    def label(self, method: str) -> str:
+        """What progress is reported as."""
+        return f"{self.shown}, {method}" if self.shown else f"{self.name}.{method}"
 
 
 class Selection:
@@ -88,6 +120,8 @@ class Selection:
         self.scored: dict[str, HeadScores] = {}
         self.again: dict[str, HeadScores] = {}
         self.failures: list[dict[str, str]] = []
+        self.first = Pass("scores", "score", split.selection, request.seed)
+        self.second = Pass("again", "score the evaluation examples", split.first, request.seed)
 
     def score(self, *, again: bool = False) -> None:
         """Score by every method that has not failed.
@@ -102,10 +136,13 @@ class Selection:
         HeadtoolError
             If no method is left.
         """
-        stage = "score the evaluation examples" if again else "score"
+        now, into = (self.second, self.again) if again else (self.first, self.scored)
         for method in self.request.methods:
-            if not again or method.name in self.scored:
-                self._attempt(stage, method, partial(self._score, method, again=again))
+            if again and method.name not in self.scored:
+                continue
+            scores = self._essential(now.title, method, partial(self.scores, method, now))
+            if scores is not None:
+                into[method.name] = scores
         self.check()
 
     def closed(self, family: Family, *, again: bool = False) -> dict[str, Closed]:
@@ -119,15 +156,12 @@ class Selection:
             Whether it is the evaluation examples that select.
         """
         closed: dict[str, Closed] = {}
-        first = self.again if again else self.scored
+        now, first = (self.second, self.again) if again else (self.first, self.scored)
         for method in self.request.methods:
             if method.name not in first:
                 continue
-            if self.request.iterative:
-                work = partial(self._iterative, family, method, again=again)
-                rows = self._attempt("score again", method, work)
-            else:
-                rows = one_shot_closed(family, first[method.name].frame)
+            work = partial(self.closed_by, family, method, first[method.name], now)
+            rows = self._essential("score again", method, work)
             if rows is not None:
                 closed[method.name] = rows
         self.check()
@@ -139,8 +173,52 @@ class Selection:
             reasons = "; ".join(f"{row['method']}: {row['error']}" for row in self.failures)
             raise HeadtoolError(f"no method is left to compare. {reasons}")
 
-    def _attempt(self, stage: str, method: Method, work: Callable[[], Any]) -> Any:
-        """Do a method's part; if it fails, say so and go on without the method."""
+    def scores(self, method: Method, now: Pass) -> HeadScores:
+        """Scores of all heads by a method.
+
+        Raises
+        ------
+        HeadtoolError
+            If a head has none.
+        """
+        scores = self._scores_of(method, now)
+        check_scores(method.name, scores.frame, self.sites.n_heads)
+        return scores
+
+    def closed_by(self, family: Family, method: Method, first: HeadScores, now: Pass) -> Closed:
+        """Which heads a method closes at each point of a family's curve.
+
+        Parameters
+        ----------
+        family
+            The heads and the points.
+        method
+            The method.
+        first
+            Its scores of the whole model.
+        now
+            When it gave them.
+        """
+        if not self.request.iterative:
+            return one_shot_closed(family, first.frame)
+
+        def rescore(gone: int) -> HeadScores:
+            if gone == 0:
+                return first
+            scores = self._scores_of(
+                method,
+                now,
+                suffix=f".{family.kind}.{gone}",
+                kinds=family.sites.kinds,
+                closing=True,
+            )
+            check_scores(method.name, scores.frame, family.sites.n_heads)
+            return scores
+
+        return iterative_closed(family, self.model, rescore)
+
+    def attempt(self, stage: str, method: Method, work: Callable[[], T], out: str) -> T | None:
+        """Do a method's part; if it fails, say what is left out for that, and return None."""
         try:
             return work()
         except _FAILURES as error:
@@ -149,33 +227,35 @@ class Selection:
                 what = f"{type(error).__name__}: {what}"
                 _LOG.warning("%s", traceback.format_exc().rstrip())
             what = " ".join(what.split())
-            _LOG.warning("%s failed and is left out: %s", method.name, what)
+            _LOG.warning("%s failed and %s: %s", method.name, out, what)
             self.failures.append({"stage": stage, "method": method.name, "error": what})
-            for scored in (self.scored, self.again):
-                scored.pop(method.name, None)
             return None
 
-    def _score(self, method: Method, *, again: bool = False) -> None:
-        """Score on the examples that select, or `again` on those that evaluate."""
-        stage = f"{'again' if again else 'scores'}.{method.name}"
-        examples = self.split.first if again else None
-        scores = self._scores_of(method, stage, examples=examples)
-        check_scores(method.name, scores.frame, self.sites.n_heads)
-        (self.again if again else self.scored)[method.name] = scores
+    def _essential(self, stage: str, method: Method, work: Callable[[], T]) -> T | None:
+        """Do a part without which the method is left out of everything."""
+        result = self.attempt(stage, method, work, "is left out")
+        if result is None:
+            for scored in (self.scored, self.again):
+                scored.pop(method.name, None)
+        return result
 
     def _scores_of(
         self,
         method: Method,
-        stage: str,
+        now: Pass,
         *,
+        suffix: str = "",
         kinds: Sequence[Kind] | None = None,
-        examples: Examples | None = None,
         closing: bool = False,
     ) -> HeadScores:
-        """Scores of one stage; by default of all heads, on the examples that select."""
+        """Scores of one stage; by default of all heads."""
+        stage = f"{now.name}.{method.name}{suffix}"
+        all_stage = f"{self.first.name}.{method.name}.masks"
 
         def measured(*arguments: Any, **settings: Any) -> Measured:
-            return self.kept.measure(f"{stage}.masks", *arguments, **settings, reuse=not closing)
+            return self.kept.measure(
+                f"{stage}.masks", *arguments, **settings, reuse=not closing, all_stage=all_stage
+            )
 
         # Tables of the run are those of the examples that select, of the whole model.
         scorer = method.scores_only() if closing or examples is not None else method
@@ -183,30 +263,11 @@ class Selection:
             stage,
             lambda: scorer.score(
                 self.model,
-                self.split.selection if examples is None else examples,
+                now.examples,
                 kinds=self.request.kinds if kinds is None else kinds,
                 metric=self.metric,
-                seed=self.request.seed,
-                progress=labelled(self.progress, stage),
+                seed=now.seed,
+                progress=labelled(self.progress, now.label(method.name) + suffix),
                 measure=measured,
             ),
         )
-
-    def _iterative(self, family: Family, method: Method, *, again: bool) -> Closed:
-        first = self.again if again else self.scored
-        use = "again" if again else "scores"
-
-        def rescore(gone: int) -> HeadScores:
-            if gone == 0:
-                return first[method.name]
-            scores = self._scores_of(
-                method,
-                f"{use}.{method.name}.{family.kind}.{gone}",
-                kinds=family.sites.kinds,
-                examples=self.split.first if again else None,
-                closing=True,
-            )
-            check_scores(method.name, scores.frame, family.sites.n_heads)
-            return scores
-
-        return iterative_closed(family, self.model, rescore)

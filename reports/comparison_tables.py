@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headtool.analysis.equivalence import VERDICTS
+from headtool.reports.stability_tables import stability_tables
 from headtool.reports.tables import plain_table, short
 from headtool.reports.text import visible
 
@@ -31,6 +32,7 @@ def comparison_tables(comparison: Comparison) -> Iterator[RenderableType]:
     yield from _verdicts(comparison)
     yield from _correlations(comparison)
     yield from _agreement(comparison)
+    yield from _stability(comparison)
     yield from _curves(comparison)
     yield from _kept(comparison)
 
@@ -189,11 +191,9 @@ def _test_table(tests: pd.DataFrame) -> pd.DataFrame:
 
 def _kept(comparison: Comparison) -> Iterator[RenderableType]:
     """What stays at the budget nearest to half of the heads."""
-    settings = comparison.settings
-    inner = [b for b in settings["budgets"] if 0 < b < settings["heads"]]
-    if not inner:
+    settings, budget = comparison.settings, _half(comparison)
+    if budget is None:
         return
-    budget = min(inner, key=lambda b: (abs(b - settings["heads"] / 2), b))
     yield Text.assemble(
         ("kept", "bold"),
         f"  {settings['heads'] - budget} of {settings['heads']} heads, {budget} removed",
@@ -215,6 +215,18 @@ def _kept(comparison: Comparison) -> Iterator[RenderableType]:
         ]
         rows.append(row)
     yield plain_table(pd.DataFrame(rows))
+
+
+def _stability(comparison: Comparison) -> Iterator[RenderableType]:
+    """What random halves of the examples say, at the same budget."""
+    yield from stability_tables(comparison, _half(comparison) or 0)
+
+
+def _half(comparison: Comparison) -> int | None:
+    """The budget nearest to half of the heads, of those that keep some and remove some."""
+    total = comparison.settings["heads"]
+    inner = [budget for budget in comparison.settings["budgets"] if 0 < budget < total]
+    return min(inner, key=lambda budget: (abs(budget - total / 2), budget), default=None)
 
 
 def _at(frame: pd.DataFrame, method: str, budget: int) -> dict[str, float]:

@@ -194,6 +194,14 @@ class Outcomes:
         masked = {name: values[list(index)] for name, values in self.masked.items()}
         return Outcomes(tuple(self.masks[i] for i in index), self.whole, masked)
 
+    def on(self, index: NDArray[np.int64]) -> Outcomes:
+        """Outcomes on some of the examples, in the order of `index`."""
+        return Outcomes(
+            self.masks,
+            {name: values[index] for name, values in self.whole.items()},
+            {name: values[:, index] for name, values in self.masked.items()},
+        )
+
     def to_frame(self) -> pd.DataFrame:
         """Tidy frame with a row per mask and example: ``mask``, ``example``, then the statistics.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ class Stages:
     def __init__(self, folder: Path | None) -> None:
         self.folder = folder
         self._pools: dict[tuple[int, str, Search | None], _Pool] = {}
+        self._parts: dict[int, _Part] = {}
 
     def scores(self, name: str, compute: Callable[[], HeadScores]) -> HeadScores:
         """Return the scores of a finished stage, or compute and keep them."""
@@ -72,6 +74,16 @@ class Stages:
             load_file(place / "weights.safetensors") if run.manifest["weights"] else {},
         )
 
+    def part(self, examples: Examples, index: NDArray[np.int64]) -> Examples:
+        """Take some examples, as ``examples.take`` does, and remember of which they are a part.
+
+        Masks that close heads have the same outcomes on them as among all: `measure` runs them on
+        all of the examples, once, and takes the part's outcomes from there.
+        """
+        taken = examples.take(index)
+        self._parts[id(taken)] = _Part(taken, examples, index)
+        return taken
+
     def measure(
         self,
         stage: str,
@@ -84,6 +96,7 @@ class Stages:
         replacement: Replacement | None = None,
         rescale: bool = False,
         reuse: bool = True,
+        all_stage: str = "",
         progress: Progress = silent,
     ) -> Measured:
         """Do what `headtool.measurement.measure` does, but no mask twice and no unit again.
@@ -99,6 +112,9 @@ class Stages:
         reuse
             Whether outcomes of the same masks on the same examples may be taken over. Not where the
             model itself is another one.
+        all_stage
+            Name of the stage that ran masks on all of the examples of which these are a `part`;
+            what an earlier process finished there is found under it.
         """
 
         def run(wanted: Sequence[HeadMask]) -> Measured:
@@ -117,6 +133,15 @@ class Stages:
 
         if not reuse or rescale or not isinstance(replacement, Zero | None):
             return run(masks)
+        if id(examples) in self._parts:
+            part = self._parts[id(examples)]
+            found = self.measure(
+                *(all_stage or stage, model, part.of, masks, metric),
+                search=search,
+                replacement=replacement,
+                progress=progress,
+            )
+            return Measured(found.outcomes.on(part.index))
         decoded = metric.name if isinstance(metric, TranslationMetric) else ""
         pool = self._pools.setdefault((id(examples), decoded, search), _Pool(examples))
         missing = [mask for mask in dict.fromkeys(masks) if mask not in pool.rows]
@@ -132,6 +157,15 @@ class Stages:
         which = digest([mask.to_json() for mask in masks])
         with UnitStore(self.folder / f"{stage}.{which[:12]}", {"masks": which}) as store:
             yield store
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some of the examples of a set."""
+
+    examples: Examples  # kept, so that no other object takes over its id
+    of: Examples
+    index: NDArray[np.int64]
 
 
 class _Pool:

@@ -132,6 +132,14 @@ def test_outcomes_of_one_mask(outcomes: Outcomes) -> None:
     assert outcomes.row(1)["loss"].tolist() == [21, 22, 23]
 
 
+def test_outcomes_on_some_examples(outcomes: Outcomes) -> None:
+    part = outcomes.on(np.array([2, 0]))
+    assert part.masks == outcomes.masks
+    for name, values in outcomes.whole.items():
+        assert part.whole[name].tolist() == [values[2], values[0]]
+        assert part.masked[name].tolist() == [[row[2], row[0]] for row in outcomes.masked[name]]
+
+
 def test_outcomes_without_masks_or_of_one_mask_twice(outcomes: Outcomes) -> None:
     none = Outcomes((), outcomes.whole, {name: np.empty((0, 3)) for name in outcomes.whole})
     assert none.to_frame()["loss"].tolist() == [1, 2, 3]
