@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,7 @@ SUBSAMPLE_OVERLAP_COLUMNS = (
     "false_kept",
     "stable_removed",
     "false_removed",
+    "tied",
 )
 FREQUENCY_COLUMNS = (
     "method",
@@ -107,6 +108,8 @@ SUBSAMPLE_SCORE_COLUMNS = (
     "subsample",
     *(name for name in SCORE_COLUMNS if name not in ("method", "stderr")),
 )
+
+S = TypeVar("S", bound=np.generic)
 
 Kept = Mapping[str, Mapping[int, NDArray[np.bool_]]]
 """By method and budget (heads removed): whether each of M heads stays, on each half; [N, M]."""
@@ -148,7 +151,8 @@ def complementary_halves(
         raise HeadtoolError(
             f"{examples} examples are too few for halves of them, which takes {LEAST_EXAMPLES}"
         )
-    half, halves = examples // 2, []
+    half = examples // 2
+    halves: list[NDArray[np.int64]] = []
     while len(halves) < subsamples:
         order = rng.permutation(examples)
         halves += [np.sort(order[:half]), np.sort(order[half : 2 * half])]
@@ -205,7 +209,11 @@ def subsample_agreement(
 
 
 def subsample_overlap(
-    kept: Kept, layers: NDArray[np.int64], *, alpha: float = 0.05
+    kept: Kept,
+    layers: NDArray[np.int64],
+    *,
+    scores: Mapping[str, Array] | None = None,
+    alpha: float = 0.05,
 ) -> pd.DataFrame:
     """Compare what a method keeps on both halves of a pair, and count the heads that are stable.
 
@@ -215,6 +223,8 @@ def subsample_overlap(
         What each method keeps on each half.
     layers
         A number per head, equal for heads of one attention site, shape [M].
+    scores
+        By method, the scores [N, M] by which the heads were kept; None where there is no one score.
     alpha
         Level of the intervals of the mean Jaccard index; see `resampled_interval`.
 
@@ -224,6 +234,9 @@ def subsample_overlap(
         A row per method and budget with `SUBSAMPLE_OVERLAP_COLUMNS`; budgets that keep all heads,
         or none, have no row. ``expected`` and ``expected_within_layers`` are what random heads
         would give, drawn from all heads, and in every layer as many as the halves keep there.
+        ``tied`` is the mean number of heads that share one score of which some are kept: the order
+        of the heads decides among them, on every half the same way, which looks like stability. NaN
+        without scores.
     """
     import pandas as pd
 
@@ -252,6 +265,7 @@ def subsample_overlap(
                     "false_kept": false_bound(stays, heads, len(keeps)),
                     "stable_removed": int((1 - share >= STABLE).sum()),
                     "false_removed": false_bound(heads - stays, heads, len(keeps)),
+                    "tied": math.nan if scores is None else _tied(scores[method], keeps),
                 }
             )
     return pd.DataFrame(rows, columns=list(SUBSAMPLE_OVERLAP_COLUMNS))
@@ -341,7 +355,7 @@ def resampled_interval(values: Array, *, alpha: float, least: float = -1.0) -> t
     return max(least, mean - reach), min(1.0, mean + reach)
 
 
-def _pairs(rows: NDArray[np.generic]) -> tuple[NDArray[np.generic], NDArray[np.generic]]:
+def _pairs(rows: NDArray[S]) -> tuple[NDArray[S], NDArray[S]]:
     """First and second halves of the complementary pairs."""
     whole = len(rows) // 2 * 2
     return rows[0:whole:2], rows[1:whole:2]
@@ -350,6 +364,15 @@ def _pairs(rows: NDArray[np.generic]) -> tuple[NDArray[np.generic], NDArray[np.g
 def _mean(values: Array) -> float:
     known = values[~np.isnan(values)]
     return float(known.mean()) if len(known) else math.nan
+
+
+def _tied(scores: Array, keeps: NDArray[np.bool_]) -> float:
+    """Mean number of heads whose score some kept and some removed heads have."""
+    amounts = []
+    for values, stays in zip(scores, keeps, strict=True):
+        both = np.intersect1d(values[stays], values[~stays])
+        amounts.append(np.isin(values, both).sum())
+    return float(np.mean(amounts))
 
 
 def _chance(

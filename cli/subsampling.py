@@ -45,11 +45,14 @@ class Subsampled:
         By method and budget (heads removed), which heads stay on each half, [halves, heads].
     examples
         Examples in a half.
+    iterative
+        Whether heads were scored again after every step.
     """
 
     scores: Mapping[str, list[pd.DataFrame]]
     kept: Mapping[str, Mapping[int, NDArray[np.bool_]]]
     examples: int
+    iterative: bool
 
     def tables(self, family: Family, *, alpha: float) -> dict[str, pd.DataFrame]:
         """The tables of `headtool.analysis.comparison` on these."""
@@ -60,7 +63,9 @@ class Subsampled:
         }
         return {
             "subsamples": subsample_agreement(matrices, examples=self.examples, alpha=alpha),
-            "subsample_overlap": subsample_overlap(self.kept, layers, alpha=alpha),
+            "subsample_overlap": subsample_overlap(
+                self.kept, layers, scores=None if self.iterative else matrices, alpha=alpha
+            ),
             "selection_frequency": selection_frequency(self.kept, family.sites.heads),
             "subsample_scores": subsample_scores(self.scores),
         }
@@ -125,7 +130,7 @@ def subsample(selection: Selection, family: Family, subsamples: int) -> Subsampl
         kept[method.name] = {
             budget: ~closed[:, place] for place, budget in enumerate(family.budgets)
         }
-    return Subsampled(scores, kept, len(whole) // 2)
+    return Subsampled(scores, kept, len(whole) // 2, request.iterative)
 
 
 def _selected(

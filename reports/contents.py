@@ -39,6 +39,17 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
         ),
     ),
     "stability": ("method", "tau_b", "spearman", "rbo"),
+    "subsamples": (
+        *("method", "subsamples", "pairs", "examples", "rbo_expected"),
+        *(name + part for name in ("tau_b", "spearman", "rbo") for part in ("", "_low", "_high")),
+    ),
+    "subsample_overlap": (
+        *("method", "budget", "share", "kept", "jaccard", "low", "high", "expected_within_layers"),
+        *("stable_kept", "false_kept", "stable_removed", "false_removed", "tied"),
+    ),
+    "selection_frequency": (
+        *("method", "budget", "share", *_HEAD, "times", "subsamples", "frequency"),
+    ),
     "concordance": ("methods", "heads", "w", "w_p", "w_p_within_layers"),
     "overlap": ("budget", "share", *_PAIR, "kept", "shared", "jaccard", "p_within_layers"),
     "kept": ("method", "budget", "share", *_HEAD, "kept"),

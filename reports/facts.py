@@ -15,6 +15,7 @@ __all__ = [
     "MATCHED",
     "RANGES",
     "RULE_OF_THREE",
+    "STABLE",
     "VERDICTS",
     "alpha_of",
     "band_of",
@@ -30,6 +31,9 @@ __all__ = [
 
 VERDICTS = ("needed", "removable", "harmful", "undecided")
 """As `headtool.analysis.equivalence` has them, which takes a second to import."""
+
+STABLE = 0.9
+"""As `headtool.analysis.subsampling` has it, which takes a second to import."""
 
 MATCHED = "random-matched:"
 """How the names of random masks begin that are matched to a method layer by layer."""

@@ -12,6 +12,7 @@ from headtool.reports.blocks import Finding
 from headtool.reports.contents import Contents
 from headtool.reports.facts import VERDICTS, alpha_of, ceiling_of, interval, margin_of, signed
 from headtool.reports.set_findings import additivity, kept_heads, together, winner
+from headtool.reports.stability_section import stability_finding
 from headtool.reports.words import (
     count,
     given,
@@ -37,6 +38,7 @@ def findings(contents: Contents) -> list[Finding]:
         together(contents),
         winner(contents),
         _agreement(contents),
+        stability_finding(contents),
         kept_heads(contents),
         _data(contents),
         additivity(contents),

@@ -92,13 +92,19 @@ _SPEARMAN = (
     "Spearman (1904), The proof and measurement of association between two things. "
     "American Journal of Psychology 15."
 )
+_STABILITY_SELECTION = "Meinshausen & Bühlmann (2010), Stability selection. JRSS B 72."
+_PAIRS = (
+    "Shah & Samworth (2013), Variable selection with error control: another look at stability "
+    "selection. JRSS B 75."
+)
+_RESAMPLED = "Nadeau & Bengio (2003), Inference for the generalization error. Machine Learning 52."
 
 
 def describe_procedure(contents: Contents) -> Procedure:
     """Say how the run's tables were made."""
     said: list[str] = []
     cited: list[str] = []
-    for part in (_scoring, _testing, _comparing, _pruning, _correlating):
+    for part in (_scoring, _testing, _comparing, _subsampling, _pruning, _correlating):
         sentences, references = part(contents)
         said += sentences
         cited += references
@@ -173,6 +179,17 @@ def _comparing(contents: Contents) -> _Part:
         "within layers."
     )
     return [said], [_TAU, _RBO]
+
+
+def _subsampling(contents: Contents) -> _Part:
+    if "subsamples" not in contents.tables:
+        return [], []
+    said = (
+        "Stability was measured on complementary pairs of random halves of the selection examples; "
+        "how many heads are stable by chance is bounded by theorem 1 of Shah & Samworth, and "
+        "intervals take the correction of Nadeau & Bengio for resamples of the same examples."
+    )
+    return [said], [_STABILITY_SELECTION, _PAIRS, _RESAMPLED]
 
 
 def _pruning(contents: Contents) -> _Part:

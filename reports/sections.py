@@ -17,6 +17,7 @@ from headtool.reports.head_index import Heads
 from headtool.reports.head_sections import heads_section
 from headtool.reports.references import Procedure, describe_procedure
 from headtool.reports.relation_sections import agreement_section, data_section
+from headtool.reports.stability_section import stability_section
 from headtool.reports.table_sections import dynamics_section, roles_section
 from headtool.reports.words import listed, names, number, sentences
 
@@ -51,6 +52,7 @@ def build_page(contents: Contents) -> Page:
             heads_section(contents, heads, details.get("kept", [])),
             curves_section(contents, [*details.get("curves", []), *details.get("winner", [])]),
             agreement_section(contents, details.get("agreement", [])),
+            stability_section(contents, heads, details.get("stability", [])),
             effects_section(contents, heads, details.get("heads", [])),
             data_section(contents, heads, details.get("data", [])),
             additivity_section(contents, details.get("additivity", [])),
@@ -147,7 +149,7 @@ def origin(contents: Contents) -> list[tuple[str, str]]:
             rows.append((method, ", ".join(f"{k}={_plain(v)}" for k, v in options.items()) or "–"))
     kept = (
         *("seed", "metric", "margin", "alpha", "resamples", "draws", "steps"),
-        *("iterative", "keep_one_per_layer", "per_kind", "select_data"),
+        *("iterative", "keep_one_per_layer", "per_kind", "select_data", "stability"),
     )
     settings = [f"{k}={_plain(contents.settings[k])}" for k in kept if k in contents.settings]
     rows.append(("settings", ", ".join(settings)))

@@ -51,10 +51,10 @@ def stability_tables(comparison: Comparison, budget: int) -> Iterator[Renderable
             shown |= {
                 "Jaccard (of random heads)": f"{short(kept['jaccard'])} "
                 f"({short(kept['expected_within_layers'])})",
-                "stably kept": f"{kept['stable_kept']} of {kept['kept']}",
-                "by chance": f"up to {short(kept['false_kept'])}",
-                "stably removed": str(kept["stable_removed"]),
-                "by chance ": f"up to {short(kept['false_removed'])}",
+                "stably kept": f"{kept['stable_kept']:.0f} of {kept['kept']:.0f}",
+                "stably removed": f"{kept['stable_removed']:.0f}",
+                "chance allows": f"{short(kept['false_kept'])} and {short(kept['false_removed'])}",
+                "tied at the cut": short(kept["tied"]),
             }
         rows.append(shown)
     yield plain_table(pd.DataFrame(rows))

@@ -58,6 +58,10 @@
       const stays = view.kept[state.budget][head] === "1";
       known.push([view.name, `${stays ? "kept" : "removed"} at ${budgets[state.budget].share}`]);
     }
+    const often = data.frequency && data.frequency.times[state.view];
+    if (often && often[state.budget][head] >= 0) {
+      known.push(["random halves", `kept in ${often[state.budget][head]} of ${data.frequency.halves}`]);
+    }
     if (view.ranks.length) {
       known.push(["score", view.values[head]]);
       if (view.ranks[head]) known.push(["rank", `${view.ranks[head]} of ${data.heads.length}`]);

@@ -112,6 +112,16 @@ def test_overlap_is_the_mean_over_the_pairs_of_what_two_methods_would_have():
     assert (row["kept"], row["share"]) == (12, 20 / 32)
 
 
+def test_heads_with_one_score_across_the_cut_are_counted():
+    scores = np.array([[3.0, 2, 2, 2, 1, 0], [5, 4, 3, 2, 2, 1]])
+    keeps = np.array([[True, True, True, False, False, False]] * 2)
+    layers = np.zeros(6, int)
+    (row,) = subsample_overlap({"x": {3: keeps}}, layers, scores={"x": scores}).to_dict("records")
+    assert row["tied"] == (3 + 0) / 2
+    (row,) = subsample_overlap({"x": {3: keeps}}, layers).to_dict("records")
+    assert math.isnan(row["tied"])
+
+
 def test_frequencies_against_a_loop():
     rng = np.random.default_rng(6)
     keeps = highest(rng.normal(size=(10, 32)) + 2 * rng.normal(size=32), 16)
