@@ -204,7 +204,7 @@ def _kept(comparison: Comparison) -> Iterator[RenderableType]:
         if len(votes):
             named = f": {_names(rows)}" if len(rows) else ""
             yield Text(f"  {status} {len(rows)}{named}", style="dim")
-    rows = []
+    each = []
     for method in settings["methods"]:
         row: dict[str, object] = {"method": method}
         joint = _at(comparison.additivity, method, budget)
@@ -213,8 +213,8 @@ def _kept(comparison: Comparison) -> Iterator[RenderableType]:
         row["optimism of same-data selection"] = _at(comparison.optimism, method, budget)[
             "optimism"
         ]
-        rows.append(row)
-    yield plain_table(pd.DataFrame(rows))
+        each.append(row)
+    yield plain_table(pd.DataFrame(each))
 
 
 def _stability(comparison: Comparison) -> Iterator[RenderableType]:
