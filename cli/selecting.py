@@ -258,7 +258,7 @@ class Selection:
             )
 
         # Tables of the run are those of the examples that select, of the whole model.
-        scorer = method.scores_only() if closing or examples is not None else method
+        scorer = method.scores_only() if closing or now is not self.first else method
         return self.kept.scores(
             stage,
             lambda: scorer.score(

@@ -87,7 +87,7 @@ def _detail(known: pd.DataFrame, overlap: pd.DataFrame, halves: int) -> str:
             f"{listed(tied)}. "
         )
     bounds = [
-        f"{name} {number(overlap.loc[name, 'false_kept'])}"
+        f"{number(overlap.loc[name, 'false_kept'])} of {name}"
         for name in known["method"]
         if name in overlap.index
         and overlap.loc[name, "false_kept"] < overlap.loc[name, "stable_kept"]
