@@ -3,56 +3,30 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headtool.cli.console import note, out, prepare_messages, progress_bar
-from headtool.cli.loading import load_examples, read_data
-from headtool.cli.options import (
-    BatchTokens,
-    Bpe,
-    Columns,
-    Data,
-    Device,
-    Dtype,
-    FairseqData,
-    Force,
-    Format,
-    Kinds,
-    Limit,
-    Metric,
-    Model,
-    Out,
-    OutputFormat,
-    Quiet,
-    Seed,
-    TrustCheckpoint,
-    Verbose,
-    split_names,
+from headtool.cli.console import progress_bar
+from headtool.cli.groups import (
+    DataOptions,
+    LoadOptions,
+    PrintOptions,
+    RunOptions,
+    SearchOptions,
+    command,
 )
-from headtool.cli.runs import check_out, this_command
-from headtool.cli.searching import (
-    Beam,
-    Greedy,
-    LengthPenalty,
-    Tokenize,
-    asked_search,
-    resolved_search,
-    tokenized,
-)
+from headtool.cli.options import Data, Kinds, Metric, Model, split_names
+from headtool.cli.searching import Tokenize, resolved_search, tokenized
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from headtool.ablation import Ablated
-    from headtool.heads import HeadMask, Sites
-    from headtool.measurement import Measured
+    from headtool.heads import HeadMask
     from headtool.models.base import Examples, ModelAdapter
     from headtool.progress import Progress
     from headtool.units import UnitStore
@@ -114,7 +88,9 @@ Fill = Annotated[
 ]
 
 
+@command
 def ablate(
+    *,
     model: Model = "builtin:nli",
     data: Data = None,
     heads: Heads = None,
@@ -125,31 +101,19 @@ def ablate(
     margin: Margin = None,
     fill: Fill = "zero",
     metric: Metric = None,
-    beam: Beam = None,
-    greedy: Greedy = False,
-    length_penalty: LengthPenalty = None,
+    decoding: SearchOptions,
     tokenize: Tokenize = None,
-    columns: Columns = None,
-    limit: Limit = None,
-    batch_tokens: BatchTokens = 4096,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
-    fairseq_data: FairseqData = None,
-    bpe: Bpe = None,
-    trust_checkpoint: TrustCheckpoint = False,
-    output_dir: Out = None,
-    force: Force = False,
-    output: Format = OutputFormat.table,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    reading: DataOptions,
+    loading: LoadOptions,
+    run: RunOptions,
+    show: PrintOptions,
 ) -> None:
     """Ablate heads and keep what that does to every example.
 
     With --out, an interrupted run continues where it stopped when the same command is given again,
     and the saved outcomes are what `headtool test` and `headtool correlate` work on.
     """
-    prepare_messages(quiet=quiet, verbose=verbose)
+    show.prepare()
     from headtool.ablation import (
         ablation_frame,
         best_single_heads,
@@ -160,9 +124,10 @@ def ablate(
     from headtool.heads import Head, parse_kinds
     from headtool.measurement import described, measure
     from headtool.metrics import default_metric, get_metric
-    from headtool.models import load_model
     from headtool.provenance import provenance
     from headtool.replacement import replacement
+    from headtool.reports.ablation_tables import ablation_tables
+    from headtool.runs import site_frame
     from headtool.translation_metrics import TRANSLATION_METRICS
 
     if heads is not None and all_but_one:
@@ -178,20 +143,13 @@ def ablate(
             "--sequential decides single heads by accuracy, closed to zero; leave --all-but-one, "
             "--replacement and --metric out"
         )
-    asked = asked_search(metric, beam=beam, greedy=greedy, length_penalty=length_penalty)
+    asked = decoding.asked(metric)
     chosen = [Head.parse(name) for name in split_names(heads, "head")] if heads else None
-    filling = replacement(fill, seed=seed)
+    filling = replacement(fill, seed=reading.seed)
     kinds = parse_kinds(kind) if kind is not None else None
-    check_out(output_dir, force=force)
-    text = read_data(data, model, columns=columns, limit=limit)
-    adapter = load_model(
-        model,
-        device=device,
-        dtype=dtype,
-        fairseq_data=fairseq_data,
-        bpe=bpe,
-        trust_checkpoint=trust_checkpoint,
-    )
+    run.check()
+    text = reading.read(data, model)
+    adapter = loading.load(model)
     sites = adapter.sites.restrict(kinds)
     if all_but_one:
         ablated = keep_one_masks(adapter.sites, sites)
@@ -211,9 +169,7 @@ def ablate(
     metrics = [get_metric(name, task=adapter.task, n_labels=n_labels) for name in names]
     metrics[0] = tokenized(metrics[0], tokenize)
     search = resolved_search(adapter, metrics[0], asked)
-    examples = load_examples(
-        adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
-    )
+    examples = reading.encode(adapter, text, quiet=show.quiet)
     settings: dict[str, Any] = {
         "all_but_one": all_but_one,
         "rescale": rescale,
@@ -222,15 +178,15 @@ def ablate(
     }
     if sequential:
         settings["margin"] = 0.01 if margin is None else margin
-    source = provenance(adapter, examples, "ablate", settings, name, seed)
+    source = provenance(adapter, examples, "ablate", settings, name, reading.seed)
     source |= described(metrics[0], search)
     if sequential:
-        with progress_bar(quiet=quiet) as progress:
-            _decide(adapter, examples, ablated, source, output, output_dir, progress)
+        with progress_bar(quiet=show.quiet) as progress:
+            _decide(adapter, examples, ablated, source, run, show, progress)
         return
     masks = [item.mask for item in ablated]
-    kept = _kept_units(output_dir, source, masks, force=force)
-    with kept as store, progress_bar(quiet=quiet) as progress:
+    kept = _kept_units(run, source, masks)
+    with kept as store, progress_bar(quiet=show.quiet) as progress:
         measured = measure(
             adapter,
             examples,
@@ -243,13 +199,23 @@ def ablate(
             progress=progress,
         )
         outcomes = measured.outcomes
-        frame = ablation_frame(ablated, outcomes, metrics)
-        best = best_single_heads(ablated, outcomes, metrics[0], seed=seed) if all_but_one else None
-        if output_dir is not None and store is not None:
-            _write(output_dir, source, adapter.sites, measured, frame, best, force=force)
+        tables = {
+            "ablation": ablation_frame(ablated, outcomes, metrics),
+            "outcomes": outcomes.to_frame(),
+            "sites": site_frame(adapter.sites),
+            **measured.texts(),
+        }
+        if all_but_one:
+            tables["best"] = best_single_heads(ablated, outcomes, metrics[0], seed=reading.seed)
+        run.write({"ablate": source}, tables, quiet=show.quiet)
+        if store is not None:
             store.remove()
-            note(f"written to {output_dir}", quiet=quiet)
-    _print(frame, best, whole_values(outcomes, metrics), source, output)
+    whole = whole_values(outcomes, metrics)
+    show.print(
+        document=lambda: _document(tables, whole, source),
+        frame=lambda: tables["ablation"],
+        tables=lambda: ablation_tables(tables["ablation"], tables.get("best"), whole, source),
+    )
 
 
 def _decide(
@@ -257,13 +223,15 @@ def _decide(
     examples: Examples,
     ablated: Sequence[Ablated],
     source: Mapping[str, Any],
-    output: OutputFormat,
-    folder: Path | None,
+    run: RunOptions,
+    show: PrintOptions,
     progress: Progress,
 ) -> None:
     """Run the sequential test, then print it and write it where asked."""
     from headtool.ablation import ablate_until_decided
     from headtool.analysis.sequential import SequentialTest
+    from headtool.reports.test_tables import sequential_tables
+    from headtool.results import json_rows
 
     test = SequentialTest(
         [item.head for item in ablated], margin=source["options"]["margin"], total=len(examples)
@@ -273,110 +241,48 @@ def _decide(
     )
     frame = test.frame()
     share = runs / (len(ablated) * len(examples))
-    if folder is not None:
-        from headtool.runs import write_run
-
-        write_run(
-            folder,
-            command=this_command(),
-            provenance={"sequential": {**source, "share_of_runs": share}},
-            tables={"sequential": frame},
-            force=True,
-        )
-    if output is OutputFormat.json:
-        from headtool.results import json_rows
-
-        document = {
+    provenance = {**source, "share_of_runs": share}
+    run.write({"sequential": provenance}, {"sequential": frame}, quiet=show.quiet)
+    show.print(
+        document=lambda: {
             "schema": "headtool/tests/1",
-            "provenance": {**source, "share_of_runs": share},
+            "provenance": provenance,
             "tests": json_rows(frame),
-        }
-        typer.echo(json.dumps(document, indent=1, allow_nan=False))
-    elif output is OutputFormat.csv:
-        typer.echo(frame.to_csv(index=False), nl=False)
-    else:
-        from headtool.reports.test_tables import sequential_tables
-
-        console = out()
-        for part in sequential_tables(frame, source, share):
-            console.print(part)
+        },
+        frame=lambda: frame,
+        tables=lambda: sequential_tables(frame, source, share),
+    )
 
 
 @contextlib.contextmanager
 def _kept_units(
-    folder: Path | None, source: Mapping[str, Any], masks: Sequence[HeadMask], *, force: bool
+    run: RunOptions, source: Mapping[str, Any], masks: Sequence[HeadMask]
 ) -> Iterator[UnitStore | None]:
     """Keep finished units beside the run to be written, so that it can be continued."""
+    folder = run.output_dir
     if folder is None:
         yield None
         return
-    from headtool.runs import check_output
     from headtool.units import UnitStore, digest
 
     description = {**source, "masks": digest([mask.to_json() for mask in masks])}
     with UnitStore(folder.with_name(f"{folder.name}.unfinished"), description) as store:
         try:
-            check_output(folder, force=force)  # another process may have finished meanwhile
+            run.check()  # another process may have finished meanwhile
         except HeadtoolError:
             store.remove_if_empty()
             raise
         yield store
 
 
-def _write(
-    folder: Path,
-    source: Mapping[str, Any],
-    sites: Sites,
-    measured: Measured,
-    frame: pd.DataFrame,
-    best: pd.DataFrame | None,
-    *,
-    force: bool,
-) -> None:
+def _document(
+    tables: Mapping[str, pd.DataFrame], whole: Mapping[str, float], source: Mapping[str, Any]
+) -> dict[str, Any]:
+    from headtool.results import json_rows
 
-    from headtool.runs import site_frame, write_run
-
-    tables = {
-        "ablation": frame,
-        "outcomes": measured.outcomes.to_frame(),
-        "sites": site_frame(sites),
-        **measured.texts(),
+    return {
+        "schema": "headtool/ablation/1",
+        "provenance": source,
+        "whole": {name: None if math.isnan(value) else value for name, value in whole.items()},
+        **{name: json_rows(tables[name]) for name in ("ablation", "best") if name in tables},
     }
-    if best is not None:
-        tables["best"] = best
-    write_run(
-        folder,
-        command=this_command(),
-        provenance={"ablate": dict(source)},
-        tables=tables,
-        force=force,
-    )
-
-
-def _print(
-    frame: pd.DataFrame,
-    best: pd.DataFrame | None,
-    whole: Mapping[str, float],
-    source: Mapping[str, Any],
-    output: OutputFormat,
-) -> None:
-    if output is OutputFormat.json:
-        from headtool.results import json_rows
-
-        document = {
-            "schema": "headtool/ablation/1",
-            "provenance": source,
-            "whole": {name: None if math.isnan(value) else value for name, value in whole.items()},
-            "ablation": json_rows(frame),
-        }
-        if best is not None:
-            document["best"] = json_rows(best)
-        typer.echo(json.dumps(document, indent=1, allow_nan=False))
-    elif output is OutputFormat.csv:
-        typer.echo(frame.to_csv(index=False), nl=False)
-    else:
-        from headtool.reports.ablation_tables import ablation_tables
-
-        console = out()
-        for part in ablation_tables(frame, best, whole, source):
-            console.print(part)

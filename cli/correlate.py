@@ -2,40 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headtool.cli.console import note, out, prepare_messages, progress_bar
-from headtool.cli.loading import load_examples, read_data
-from headtool.cli.options import (
-    BatchTokens,
-    Bpe,
-    Columns,
-    Device,
-    Dtype,
-    FairseqData,
-    Format,
-    Kinds,
-    Limit,
-    Model,
-    OutputFormat,
-    Quiet,
-    Seed,
-    TrustCheckpoint,
-    Verbose,
-)
-from headtool.cli.searching import (
-    Beam,
-    Greedy,
-    LengthPenalty,
-    Tokenize,
-    asked_search,
-    resolved_search,
-    tokenized,
-)
+from headtool.cli.console import note, progress_bar
+from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, SearchOptions, command
+from headtool.cli.options import Kinds, Model
+from headtool.cli.searching import Tokenize, resolved_search, tokenized
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
@@ -43,7 +18,6 @@ if TYPE_CHECKING:
 
     from headtool.heads import Kind
     from headtool.metric_base import Metric as Measure
-    from headtool.models.generation import Search
     from headtool.results import Outcomes
 
     Measured = tuple[str, Outcomes, Measure]
@@ -81,30 +55,21 @@ Permutations = Annotated[
 Resamples = Annotated[int, typer.Option(metavar="N", help="Bootstrap resamples of the examples.")]
 
 
+@command
 def correlate(
+    *,
     runs: Runs = None,
     model: Model = "builtin:nli",
     data: ManyData = None,
     kind: Kinds = None,
     metric: Metric = None,
-    beam: Beam = None,
-    greedy: Greedy = False,
-    length_penalty: LengthPenalty = None,
+    decoding: SearchOptions,
     tokenize: Tokenize = None,
-    columns: Columns = None,
-    limit: Limit = None,
-    batch_tokens: BatchTokens = 4096,
+    reading: DataOptions,
     permutations: Permutations = 10_000,
     resamples: Resamples = 2_000,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
-    fairseq_data: FairseqData = None,
-    bpe: Bpe = None,
-    trust_checkpoint: TrustCheckpoint = False,
-    output: Format = OutputFormat.table,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    loading: LoadOptions,
+    show: PrintOptions,
 ) -> None:
     """Correlate what single heads are worth on two or more data sets.
 
@@ -112,64 +77,44 @@ def correlate(
     sets each head has an effect. Heads of one layer resemble each
     other, so the p-value to read is the one that permutes heads within their layers.
     """
-    prepare_messages(quiet=quiet, verbose=verbose)
+    show.prepare()
     from headtool.analysis.correlation import correlate as correlate_importance
     from headtool.analysis.importance import Importance
     from headtool.heads import parse_kinds
+    from headtool.reports.correlation_tables import correlation_tables
     from headtool.results import json_rows
 
     kinds = parse_kinds(kind) if kind is not None else None
     if bool(runs) == bool(data):
         raise HeadtoolError("give either two or more runs, or two or more --data, and not both")
     if runs:
-        if greedy or any(value is not None for value in (beam, length_penalty, tokenize)):
+        if decoding.given or tokenize is not None:
             raise HeadtoolError(
                 "--beam, --greedy, --lenpen and --tokenize are for --data: runs are decoded already"
             )
         measured, provenance = _from_runs(runs, metric, kinds)
     else:
         measured, provenance = _from_data(
-            data or [],
-            model,
-            kinds=kinds,
-            metric=metric,
-            asked=asked_search(metric, beam=beam, greedy=greedy, length_penalty=length_penalty),
-            tokenize=tokenize,
-            columns=columns,
-            limit=limit,
-            batch_tokens=batch_tokens,
-            seed=seed,
-            quiet=quiet,
-            options={
-                "device": device,
-                "dtype": dtype,
-                "fairseq_data": fairseq_data,
-                "bpe": bpe,
-                "trust_checkpoint": trust_checkpoint,
-            },
+            data or [], model, kinds, metric, decoding, tokenize, reading, loading, show.quiet
         )
     sets = [Importance.from_outcomes(*one) for one in measured]
-    frame = correlate_importance(sets, permutations=permutations, resamples=resamples, rng=seed)
-    everywhere = _replication(measured, seed=seed)
+    frame = correlate_importance(
+        sets, permutations=permutations, resamples=resamples, rng=reading.seed
+    )
+    everywhere = _replication(measured, seed=reading.seed)
     for text in frame["note"]:
         if text:
-            note(text, quiet=quiet)
-    if output is OutputFormat.json:
-        document = {
+            note(text, quiet=show.quiet)
+    show.print(
+        document=lambda: {
             "schema": "headtool/correlations/1",
             "provenance": provenance,
             "correlations": json_rows(frame),
             "replication": json_rows(everywhere),
-        }
-        typer.echo(json.dumps(document, indent=1, allow_nan=False))
-    elif output is OutputFormat.csv:
-        typer.echo(frame.to_csv(index=False), nl=False)
-    else:
-        from headtool.reports.correlation_tables import correlation_tables
-
-        console = out()
-        for part in correlation_tables(frame, everywhere):
-            console.print(part)
+        },
+        frame=lambda: frame,
+        tables=lambda: correlation_tables(frame, everywhere),
+    )
 
 
 def _replication(measured: list[Measured], *, seed: int) -> pd.DataFrame:
@@ -231,27 +176,23 @@ def _from_runs(
 def _from_data(
     specs: list[str],
     model: str,
-    *,
     kinds: tuple[Kind, ...] | None,
     metric: str | None,
-    asked: Search,
+    decoding: SearchOptions,
     tokenize: str | None,
-    columns: str | None,
-    limit: int | None,
-    batch_tokens: int,
-    seed: int,
+    reading: DataOptions,
+    loading: LoadOptions,
     quiet: bool,
-    options: dict[str, Any],
 ) -> tuple[list[Measured], dict[str, Any]]:
     """Ablate single heads on each data set."""
     from headtool.ablation import single_masks
     from headtool.measurement import described, measure
     from headtool.metrics import default_metric, get_metric
-    from headtool.models import load_model
     from headtool.provenance import provenance
 
-    texts = [read_data(spec, model, columns=columns, limit=limit) for spec in specs]
-    adapter = load_model(model, **options)
+    asked = decoding.asked(metric)
+    texts = [reading.read(spec, model) for spec in specs]
+    adapter = loading.load(model)
     heads = adapter.sites.restrict(kinds).heads
     masks = [item.mask for item in single_masks(adapter.sites, heads)]
     name = metric or default_metric(adapter.task)
@@ -261,11 +202,9 @@ def _from_data(
     sets, sources = [], {}
     with progress_bar(quiet=quiet) as progress:
         for text in texts:
-            examples = load_examples(
-                adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
-            )
+            examples = reading.encode(adapter, text, quiet=quiet)
             found = measure(adapter, examples, masks, chosen, search=search, progress=progress)
             sets.append((text.spec, found.outcomes, chosen))
-            source = provenance(adapter, examples, "correlate", {}, name, seed)
+            source = provenance(adapter, examples, "correlate", {}, name, reading.seed)
             sources[text.spec] = source | described(chosen, search)
     return sets, {"data": sources}

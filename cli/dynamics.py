@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
 import glob
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -12,33 +12,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headtool.cli.console import note, out, prepare_messages, progress_bar
+from headtool.cli.console import note, progress_bar
 from headtool.cli.curve_options import KeepOne, SelectData, Steps
-from headtool.cli.loading import read_data
-from headtool.cli.options import (
-    BatchTokens,
-    Bpe,
-    Columns,
-    Data,
-    Device,
-    Dtype,
-    FairseqData,
-    Force,
-    Format,
-    Kinds,
-    Limit,
-    Metric,
-    Out,
-    OutputFormat,
-    Quiet,
-    Seed,
-    Settings,
-    TrustCheckpoint,
-    Verbose,
-    parse_settings,
+from headtool.cli.groups import (
+    DataOptions,
+    LoadOptions,
+    PrintOptions,
+    RunOptions,
+    SearchOptions,
+    command,
 )
-from headtool.cli.runs import this_command
-from headtool.cli.searching import Beam, Greedy, LengthPenalty, asked_search, resolved_search
+from headtool.cli.options import Data, Kinds, Metric, Settings, parse_settings
+from headtool.cli.searching import resolved_search
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
@@ -83,7 +68,9 @@ OneMethod = Annotated[
 ]
 
 
+@command
 def dynamics(
+    *,
     checkpoints: Checkpoints,
     method: OneMethod = "gradient",
     data: Data = None,
@@ -91,26 +78,14 @@ def dynamics(
     settings: Settings = None,
     kind: Kinds = None,
     metric: Metric = None,
-    beam: Beam = None,
-    greedy: Greedy = False,
-    length_penalty: LengthPenalty = None,
+    decoding: SearchOptions,
     steps: Steps = "20%",
     keep_one_per_layer: KeepOne = False,
-    columns: Columns = None,
-    limit: Limit = None,
-    batch_tokens: BatchTokens = 4096,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
-    fairseq_data: FairseqData = None,
-    bpe: Bpe = None,
-    trust_checkpoint: TrustCheckpoint = False,
+    reading: DataOptions,
+    loading: LoadOptions,
     figure: FigureFile = None,
-    output_dir: Out = None,
-    force: Force = False,
-    output: Format = OutputFormat.table,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    run: RunOptions,
+    show: PrintOptions,
 ) -> None:
     """Follow heads over training: their scores, what pruning costs, and how stable their ranks are.
 
@@ -118,94 +93,58 @@ def dynamics(
     other half shows what is left, relative to the whole model of that checkpoint. With --out, an
     interrupted run continues.
     """
-    prepare_messages(quiet=quiet, verbose=verbose)
+    show.prepare()
     from headtool.analysis.dynamics import prunability, rank_stability
     from headtool.heads import parse_kinds
     from headtool.methods import get_method
+    from headtool.reports.dynamics_tables import dynamics_tables
     from headtool.results import json_rows
-    from headtool.runs import check_output, write_run
     from headtool.stages import stages
 
     found = find_checkpoints(checkpoints)
     scorer = get_method(method).configured(parse_settings(settings or [], [method])[method])
     kinds = parse_kinds(kind) if kind is not None else None
-    asked = asked_search(metric, beam=beam, greedy=greedy, length_penalty=length_penalty)
-    if output_dir is not None:
-        check_output(output_dir, force=force)
-    elif force and figure is None:
-        raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
+    asked = decoding.asked(metric)
+    if run.output_dir is not None or figure is None:  # --force may be about the figure alone
+        run.check()
     if figure is not None:
         from headtool.reports.dynamics_figure import check_figure
 
-        check_figure(figure, force=force)
+        check_figure(figure, force=run.force)
     if data is None:
         raise HeadtoolError("--data is missing: name the data that the checkpoints are tried on")
-    text = read_data(data, checkpoints, columns=columns, limit=limit)
+    text = reading.read(data, checkpoints)
     chooser = None
     if select_data is not None:
-        chooser = read_data(select_data, checkpoints, columns=columns, limit=limit)
-    loading: dict[str, Any] = {
-        "device": device,
-        "dtype": dtype,
-        "fairseq_data": fairseq_data,
-        "bpe": bpe,
-        "trust_checkpoint": trust_checkpoint,
-    }
-    job = _Job(
-        scorer,
-        text,
-        chooser,
-        kinds,
-        metric,
-        asked,
-        steps,
-        keep_one_per_layer,
-        limit,
-        batch_tokens,
-        seed,
-    )
+        chooser = reading.read(select_data, checkpoints)
+    job = _Job(scorer, text, chooser, kinds, metric, asked, steps, keep_one_per_layer, reading)
     source: dict[str, Any] = {
         "command": "dynamics",
         "checkpoints": [_stamp(spec) for _, spec in found],
-        "options": {**job.described, **loading},
+        "options": {**job.described, **dataclasses.asdict(loading)},
     }
-    with progress_bar(quiet=quiet) as progress, stages(output_dir, source, force=force) as kept:
+    unfinished = stages(run.output_dir, source, force=run.force)
+    with progress_bar(quiet=show.quiet) as progress, unfinished as kept:
         tables = job.run(found, loading, kept, progress)
         tables["prunability"] = prunability(tables["checkpoint_curves"])
         tables["rank_stability"] = rank_stability(tables["checkpoint_scores"])
-        if output_dir is not None:
-            provenance: dict[str, Any] = {"dynamics": source, **job.sources}
-            write_run(
-                output_dir,
-                command=this_command(),
-                provenance=provenance,
-                tables=tables,
-                force=force,
-            )
-    if output_dir is not None:
-        note(f"written to {output_dir}", quiet=quiet)
+        run.write({"dynamics": source, **job.sources}, tables, quiet=show.quiet)
     if figure is not None:
         from headtool.reports.dynamics_figure import write_dynamics_figure
 
         write_dynamics_figure(tables, str(job.metric_name), figure)
-        note(f"drawn in {figure}", quiet=quiet)
-    if output is OutputFormat.json:
-        document: dict[str, Any] = {
+        note(f"drawn in {figure}", quiet=show.quiet)
+    show.print(
+        document=lambda: {
             "schema": "headtool/dynamics/1",
             "provenance": {**source, "by_checkpoint": job.sources},
             **{
                 name.removeprefix("checkpoint_"): json_rows(frame) for name, frame in tables.items()
             },
-        }
-        typer.echo(json.dumps(document, indent=1, allow_nan=False))
-    elif output is OutputFormat.csv:
-        typer.echo(tables["checkpoint_curves"].to_csv(index=False), nl=False)
-    else:
-        from headtool.reports.dynamics_tables import dynamics_tables
-
-        console = out()
-        for part in dynamics_tables(tables, method, str(job.metric_name)):
-            console.print(part)
+        },
+        frame=lambda: tables["checkpoint_curves"],
+        tables=lambda: dynamics_tables(tables, method, str(job.metric_name)),
+    )
 
 
 def find_checkpoints(pattern: str) -> list[tuple[str, str]]:
@@ -262,13 +201,11 @@ class _Job:
         search: Search,
         steps: str,
         keep_one: bool,
-        limit: int | None,
-        batch_tokens: int,
-        seed: int,
+        reading: DataOptions,
     ) -> None:
         self.method, self.data, self.select_data, self.kinds = method, data, select_data, kinds
         self.metric_name, self.search, self.steps, self.keep_one = metric, search, steps, keep_one
-        self.limit, self.batch_tokens, self.seed = limit, batch_tokens, seed
+        self.reading = reading
         self.sources: dict[str, dict[str, Any]] = {}
         self.described = {
             "method": method.name,
@@ -281,27 +218,25 @@ class _Job:
             "search": vars(search),
             "steps": steps,
             "keep_one_per_layer": keep_one,
-            "limit": limit,
-            "batch_tokens": batch_tokens,
-            "seed": seed,
+            "limit": reading.limit,
+            "batch_tokens": reading.batch_tokens,
+            "seed": reading.seed,
         }
 
     def run(
         self,
         checkpoints: Sequence[tuple[str, str]],
-        loading: dict[str, Any],
+        loading: LoadOptions,
         kept: Stages,
         progress: Progress,
     ) -> dict[str, pd.DataFrame]:
         """Return the scores and the curves of all checkpoints."""
         import pandas as pd
 
-        from headtool.models import load_model
-
         scores, curves = [], []
         first = None
         for name, spec in checkpoints:
-            model = load_model(spec, **loading)
+            model = loading.load(spec)
             if first is None:
                 first = (name, model.sites)
             elif model.sites != first[1]:
@@ -339,9 +274,9 @@ class _Job:
             model,
             [self.data],
             self.select_data,
-            limit=self.limit,
-            batch_tokens=self.batch_tokens,
-            seed=self.seed,
+            limit=self.reading.limit,
+            batch_tokens=self.reading.batch_tokens,
+            seed=self.reading.seed,
         )
         scored_by = self.metric_name if self.method.uses_metric else None
         result = kept.scores(
@@ -351,7 +286,7 @@ class _Job:
                 split.selection,
                 kinds=self.kinds,
                 metric=scored_by,
-                seed=self.seed,
+                seed=self.reading.seed,
                 progress=progress,
             ),
         )

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, Literal
 
-import typer
 from rich.table import Table
 from rich.text import Text
 
-from headtool.cli.console import out, prepare_messages
-from headtool.cli.options import (
-    Bpe,
-    Device,
-    Dtype,
-    FairseqData,
-    Format,
-    Kinds,
-    Model,
-    OutputFormat,
-    TrustCheckpoint,
-    Verbose,
-)
+from headtool.cli.console import prepare_messages
+from headtool.cli.groups import LoadOptions, command, print_as
+from headtool.cli.options import Format, Kinds, Model, OutputFormat, Verbose
 from headtool.reports.text import visible
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from headtool.heads import Sites
+    from headtool.models.base import ModelAdapter
 
 __all__ = ["heads"]
 
@@ -32,14 +27,12 @@ EXAMPLES = (
 )
 
 
+@command
 def heads(
+    *,
     model: Model = "builtin:nli",
     kind: Kinds = None,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
-    fairseq_data: FairseqData = None,
-    bpe: Bpe = None,
-    trust_checkpoint: TrustCheckpoint = False,
+    loading: LoadOptions,
     output: Format = OutputFormat.table,
     verbose: Verbose = False,
 ) -> None:
@@ -50,20 +43,13 @@ def heads(
     the last of its heads.
     """
     prepare_messages(verbose=verbose)
+    import pandas as pd
+
     from headtool.heads import parse_kinds
-    from headtool.models import load_model
     from headtool.models.parameters import head_parameters
-    from headtool.provenance import versions
 
     kinds = parse_kinds(kind) if kind is not None else None
-    adapter = load_model(
-        model,
-        device=device,
-        dtype=dtype,
-        fairseq_data=fairseq_data,
-        bpe=bpe,
-        trust_checkpoint=trust_checkpoint,
-    )
+    adapter = loading.load(model)
     wanted = adapter.sites.restrict(kinds)
     rows: list[dict[str, Any]] = []
     for handle in adapter.handles:
@@ -84,49 +70,55 @@ def heads(
                 "projection": site.projection,
             }
         )
-    if output is OutputFormat.json:
-        document = {
-            "schema": "headtool/heads/1",
-            "provenance": {
-                "model": model,
-                "library": adapter.library,
-                "class": type(adapter.module).__name__,
-                "task": adapter.task,
-                "dtype": str(next(adapter.module.parameters()).dtype).removeprefix("torch."),
-                "device": str(adapter.device),
-                "sha256": adapter.fingerprint,
-                "versions": versions(),
-            },
-            "heads": rows,
-        }
-        typer.echo(json.dumps(document, indent=1))
-    elif output is OutputFormat.csv:
-        import pandas as pd
+    print_as(
+        output,
+        document=lambda: _document(adapter, rows),
+        frame=lambda: pd.DataFrame(rows),
+        tables=lambda: _tables(adapter, wanted, rows),
+    )
 
-        typer.echo(pd.DataFrame(rows).to_csv(index=False), nl=False)
-    else:
-        total = sum(weight.numel() for weight in adapter.module.parameters())
-        console = out()
-        console.print(
-            Text(
-                f"{visible(model)}: {type(adapter.module).__name__}, {adapter.task}, "
-                f"{wanted.summary}, {total:,} parameters"
+
+def _document(model: ModelAdapter, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    from headtool.provenance import versions
+
+    return {
+        "schema": "headtool/heads/1",
+        "provenance": {
+            "model": model.spec,
+            "library": model.library,
+            "class": type(model.module).__name__,
+            "task": model.task,
+            "dtype": str(next(model.module.parameters()).dtype).removeprefix("torch."),
+            "device": str(model.device),
+            "sha256": model.fingerprint,
+            "versions": versions(),
+        },
+        "heads": rows,
+    }
+
+
+def _tables(
+    model: ModelAdapter, sites: Sites, rows: list[dict[str, Any]]
+) -> Iterator[RenderableType]:
+    total = sum(weight.numel() for weight in model.module.parameters())
+    yield Text(
+        f"{visible(model.spec)}: {type(model.module).__name__}, {model.task}, {sites.summary}, "
+        f"{total:,} parameters"
+    )
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    # Columns that say nothing about most models appear where they do.
+    plain = {"parameters_per_group": 0, "calls_sharing_weights": 1}
+    names = [name for name in rows[0] if any(row[name] != plain.get(name) for row in rows)]
+    for name in names:
+        text = name in ("kind", "projection")
+        justify: Literal["left", "right"] = "left" if text else "right"
+        table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
+    for row in rows:
+        values = (row[name] for name in names)
+        table.add_row(
+            *(
+                f"{value:,}" if isinstance(value, int) else Text(visible(str(value)))
+                for value in values
             )
         )
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        # Columns that say nothing about most models appear where they do.
-        plain = {"parameters_per_group": 0, "calls_sharing_weights": 1}
-        names = [name for name in rows[0] if any(row[name] != plain.get(name) for row in rows)]
-        for name in names:
-            text = name in ("kind", "projection")
-            justify: Literal["left", "right"] = "left" if text else "right"
-            table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
-        for row in rows:
-            values = (row[name] for name in names)
-            table.add_row(
-                *(
-                    f"{value:,}" if isinstance(value, int) else Text(visible(str(value)))
-                    for value in values
-                )
-            )
-        console.print(table)
+    yield table

@@ -3,33 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from headtool.cli.console import note, out, prepare_messages, progress_bar
-from headtool.cli.loading import load_examples, read_data
-from headtool.cli.options import (
-    BatchTokens,
-    Bpe,
-    Columns,
-    Data,
-    Device,
-    Dtype,
-    FairseqData,
-    Force,
-    Format,
-    Limit,
-    Metric,
-    Model,
-    OutputFormat,
-    Quiet,
-    Seed,
-    TrustCheckpoint,
-    Verbose,
-)
+from headtool.cli.console import note, progress_bar
+from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, command
+from headtool.cli.options import Data, Force, Metric, Model
 from headtool.cli.prune_options import (
     Bake,
     KeepHeads,
@@ -63,7 +42,9 @@ EXAMPLES = (
 )
 
 
+@command
 def prune(
+    *,
     model: Model = "builtin:nli",
     scores: Scores = None,
     method: Method = None,
@@ -78,20 +59,11 @@ def prune(
     onnx: Onnx = False,
     data: Data = None,
     metric: Metric = None,
-    columns: Columns = None,
-    limit: Limit = None,
-    batch_tokens: BatchTokens = 4096,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
-    fairseq_data: FairseqData = None,
-    bpe: Bpe = None,
-    trust_checkpoint: TrustCheckpoint = False,
+    reading: DataOptions,
+    loading: LoadOptions,
     output_dir: Out = None,
     force: Force = False,
-    output: Format = OutputFormat.table,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    show: PrintOptions,
 ) -> None:
     """Remove heads from a model for good, and write what is left.
 
@@ -99,9 +71,11 @@ def prune(
     folder as --model, and `headtool.load_pruned` loads it for training and generation. With
     --data, the metric before and after is shown.
     """
-    prepare_messages(quiet=quiet, verbose=verbose)
-    from headtool.models import load_model
+    show.prepare()
+    import pandas as pd
+
     from headtool.pruning.selection import UNITS
+    from headtool.reports.pruning_tables import pruning_tables
     from headtool.runs import check_output, read_run
 
     _check_choice(scores, method, remove, keep_heads, verdict, mask, keep_one_per_layer, unit)
@@ -121,24 +95,15 @@ def prune(
     run = read_run(scores) if scores is not None else None
     text = None
     if data is not None or rescale is not None:
-        text = read_data(data, model, columns=columns, limit=limit)
-    adapter = load_model(
-        model,
-        device=device,
-        dtype=dtype,
-        fairseq_data=fairseq_data,
-        bpe=bpe,
-        trust_checkpoint=trust_checkpoint,
-    )
+        text = reading.read(data, model)
+    adapter = loading.load(model)
     if onnx:
         from headtool.pruning.onnx import check_exportable
 
         check_exportable(adapter)
     examples = None
     if text is not None:
-        examples = load_examples(
-            adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
-        )
+        examples = reading.encode(adapter, text, quiet=show.quiet)
 
     def choose(by: str) -> HeadMask:
         if mask is not None:
@@ -147,12 +112,12 @@ def prune(
             return from_file(mask, adapter.sites)
         assert run is not None
         if verdict is not None:
-            return _by_verdicts(run, adapter, verdict, by, keep_one_per_layer, seed)
+            return _by_verdicts(run, adapter, verdict, by, keep_one_per_layer, reading.seed)
         return _by_scores(run, adapter, method, remove, keep_heads, by, keep_one_per_layer)
 
     chosen = choose(unit)
     if unit == "group" and verdict is None:
-        note(f"{len(chosen.closed)} heads go: as many as make whole groups", quiet=quiet)
+        note(f"{len(chosen.closed)} heads go: as many as make whole groups", quiet=show.quiet)
     source = {
         "run": None if scores is None else str(scores),
         "method": method,
@@ -169,7 +134,7 @@ def prune(
         from headtool.pruning.rescaling import least_squares_scales
 
         assert examples is not None
-        with progress_bar(quiet=quiet) as progress:
+        with progress_bar(quiet=show.quiet) as progress:
             scales = least_squares_scales(adapter, examples, chosen, progress=progress)
     rows: list[dict[str, Any]] = []
     if bake:
@@ -191,29 +156,20 @@ def prune(
     if data is not None and examples is not None:
         quality = _quality(adapter, smaller, examples, metric)
     removed = [str(head) for head in chosen.closed]
-    document = {
-        "schema": "headtool/prune/1",
-        "provenance": {"model": model, "library": adapter.library, **source},
-        "removed": removed,
-        "savings": rows,
-        "quality": quality,
-    }
-    if output is OutputFormat.json:
-        typer.echo(json.dumps(document, indent=1, allow_nan=False))
-    else:
-        import pandas as pd
-
-        frame = pd.DataFrame(rows)
-        if output is OutputFormat.csv:
-            typer.echo(frame.to_csv(index=False), nl=False)
-        else:
-            from headtool.reports.pruning_tables import pruning_tables
-
-            console = out()
-            for part in pruning_tables(model, chosen, smaller.sites, frame, quality, bake=bake):
-                console.print(part)
+    frame = pd.DataFrame(rows)
+    show.print(
+        document=lambda: {
+            "schema": "headtool/prune/1",
+            "provenance": {"model": model, "library": adapter.library, **source},
+            "removed": removed,
+            "savings": rows,
+            "quality": quality,
+        },
+        frame=lambda: frame,
+        tables=lambda: pruning_tables(model, chosen, smaller.sites, frame, quality, bake=bake),
+    )
     if output_dir is None:
-        note("nothing is written; add --out DIR", quiet=quiet)
+        note("nothing is written; add --out DIR", quiet=show.quiet)
         return
     from headtool.pruning.saving import save_baked, save_pruned
 
@@ -221,7 +177,7 @@ def prune(
         save_baked(smaller, removed, output_dir, source=source, force=force)
     else:
         save_pruned(pruned, output_dir, source=source, force=force, onnx=onnx)
-    note(f"written to {output_dir}", quiet=quiet)
+    note(f"written to {output_dir}", quiet=show.quiet)
 
 
 def _check_choice(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headtool.cli.console import note, out, prepare_messages
-from headtool.cli.options import Format, Kinds, OutputFormat, Quiet, Seed, Verbose
+from headtool.cli.console import note
+from headtool.cli.groups import PrintOptions, command
+from headtool.cli.options import Kinds, Seed
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ Compat = Annotated[
 ]
 
 
+@command
 def significance(
+    *,
     run: RunFolder,
     metric: Metric = None,
     kind: Kinds = None,
@@ -91,9 +93,7 @@ def significance(
     interval: Interval = "auto",
     resamples: Resamples = None,
     seed: Seed = 0,
-    output: Format = OutputFormat.table,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    show: PrintOptions,
 ) -> None:
     """Say which heads are needed, removable or harmful, and which are undecided.
 
@@ -101,11 +101,12 @@ def significance(
     keeps the translations, so that the other two can be tested from it as well. The correction is
     over the heads that are tested: all, or those of --kind.
     """
-    prepare_messages(quiet=quiet, verbose=verbose)
+    show.prepare()
     from headtool.analysis.assessment import assess_outcomes
     from headtool.analysis.kinds import of_kinds, summarise_kinds
     from headtool.heads import parse_kinds
     from headtool.metrics import get_metric
+    from headtool.reports.test_tables import test_tables
     from headtool.results import json_rows
     from headtool.runs import read_run
 
@@ -121,7 +122,7 @@ def significance(
                 "--seed"
             )
         outcomes = of_kinds(saved.outcomes(measure), kinds)
-        _print_compat(outcomes, measure, compat, resamples, seed, source, output)
+        _print_compat(outcomes, measure, compat, resamples, seed, source, show)
         return
     tests = assess_outcomes(
         of_kinds(saved.outcomes(measure), kinds),
@@ -152,23 +153,17 @@ def significance(
         "seed": seed,
     }
     for line in tests.notes:
-        note(line, quiet=quiet)
-    if output is OutputFormat.json:
-        document = {
+        note(line, quiet=show.quiet)
+    show.print(
+        document=lambda: {
             "schema": "headtool/tests/1",
             "provenance": {"run": str(run), **source, "settings": settings},
             "tests": json_rows(tests.frame),
             "kinds": json_rows(by_kind),
-        }
-        typer.echo(json.dumps(document, indent=1, allow_nan=False))
-    elif output is OutputFormat.csv:
-        typer.echo(tests.frame.to_csv(index=False), nl=False)
-    else:
-        from headtool.reports.test_tables import test_tables
-
-        console = out()
-        for part in test_tables(tests, by_kind, source, signature=signature):
-            console.print(part)
+        },
+        frame=lambda: tests.frame,
+        tables=lambda: test_tables(tests, by_kind, source, signature=signature),
+    )
 
 
 def _print_compat(
@@ -178,34 +173,25 @@ def _print_compat(
     resamples: int | None,
     seed: int,
     source: dict[str, Any],
-    output: OutputFormat,
+    show: PrintOptions,
 ) -> None:
     """Print another tool's p-values, labelled as such."""
     from headtool.analysis.assessment import heads_of
     from headtool.analysis.compat import compat_tests
     from headtool.analysis.paired import Paired
+    from headtool.reports.test_tables import compat_tables
     from headtool.results import json_rows
 
     paired = Paired.from_outcomes(outcomes, metric)
     tests = compat_tests(
         paired, mode, heads=heads_of(outcomes.masks), resamples=resamples, seed=seed
     )
-    if output is OutputFormat.json:
-        document = {
+    show.print(
+        document=lambda: {
             "schema": "headtool/compat-tests/1",
             "provenance": {**source, "mode": mode, "seed": seed, "resamples": tests.resamples},
             "tests": json_rows(tests.frame),
-        }
-        typer.echo(json.dumps(document, indent=1, allow_nan=False))
-    elif output is OutputFormat.csv:
-        typer.echo(tests.frame.to_csv(index=False), nl=False)
-    else:
-        from headtool.reports.tables import plain_table
-
-        console = out()
-        console.print(
-            f"{tests.mode}, {tests.resamples} resamples, not corrected; its p < .01 amounts to "
-            f"two-sided {tests.two_sided_level:.2g}",
-            style="dim",
-        )
-        console.print(plain_table(tests.frame.drop(columns="mode").sort_values("p")))
+        },
+        frame=lambda: tests.frame,
+        tables=lambda: compat_tables(tests),
+    )

@@ -2,30 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from headtool.cli.console import note, out, prepare_messages, progress_bar
-from headtool.cli.options import (
-    Bpe,
-    Device,
-    Dtype,
-    FairseqData,
-    Force,
-    Format,
-    Model,
-    Out,
-    OutputFormat,
-    Quiet,
-    TrustCheckpoint,
-    Verbose,
-    split_names,
-    whole_number,
-)
-from headtool.cli.runs import check_out, this_command
+from headtool.cli.console import progress_bar
+from headtool.cli.groups import LoadOptions, PrintOptions, RunOptions, command
+from headtool.cli.options import Model, split_names, whole_number
 from headtool.errors import HeadtoolError, unknown
 
 if TYPE_CHECKING:
@@ -88,7 +72,9 @@ WarmUp = Annotated[
 ]
 
 
+@command
 def speed(
+    *,
     model: Model = "builtin:nli",
     pruned: PrunedFolder = None,
     mask: Mask = None,
@@ -98,27 +84,22 @@ def speed(
     beam: Beam = 1,
     repetitions: Repetitions = 10,
     warm_up: WarmUp = 2,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
-    fairseq_data: FairseqData = None,
-    bpe: Bpe = None,
-    trust_checkpoint: TrustCheckpoint = False,
-    output_dir: Out = None,
-    force: Force = False,
-    output: Format = OutputFormat.table,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    loading: LoadOptions,
+    run: RunOptions,
+    show: PrintOptions,
 ) -> None:
     """Time a model whole, with heads masked, and without them.
 
     All three take turns in one process. Speedups are medians over repetitions with 95% intervals.
     Masking alone saves nothing; what removal saves grows with the batch.
     """
-    prepare_messages(quiet=quiet, verbose=verbose)
+    show.prepare()
     import pandas as pd
 
     from headtool.models import load_model
     from headtool.pruning.speed import WORKS, contenders, measure_speed
+    from headtool.reports.speed_tables import speed_tables
+    from headtool.results import json_rows
 
     if (pruned is None) == (mask is None):
         given = "both are" if pruned is not None else "neither is"
@@ -128,17 +109,10 @@ def speed(
         if name not in WORKS:
             raise unknown("work", name, WORKS)
     sizes = [_size(text) for text in split_names(batch_sizes, "batch size")]
-    check_out(output_dir, force=force)
-    whole = load_model(
-        model,
-        device=device,
-        dtype=dtype,
-        fairseq_data=fairseq_data,
-        bpe=bpe,
-        trust_checkpoint=trust_checkpoint,
-    )
+    run.check()
+    whole = loading.load(model)
     if pruned is not None:
-        smaller = load_model(str(pruned), device=device, dtype=dtype)
+        smaller = load_model(str(pruned), device=loading.device, dtype=loading.dtype)
     else:
         assert mask is not None
         smaller = _pruned_by(mask, whole)
@@ -146,7 +120,7 @@ def speed(
     if beam > 1 and "decode" not in works:
         raise HeadtoolError("--beam is for --work decode; add it, or leave --beam out")
     models = contenders(whole, smaller)
-    with progress_bar(quiet=quiet) as progress:
+    with progress_bar(quiet=show.quiet) as progress:
         frame = pd.concat(
             [
                 measure_speed(
@@ -164,22 +138,16 @@ def speed(
             ignore_index=True,
         )
     source = _source(whole, smaller, length, beam, repetitions)
-    if output_dir is not None:
-        _write(output_dir, frame, source, force=force)
-        note(f"written to {output_dir}", quiet=quiet)
-    if output is OutputFormat.json:
-        from headtool.results import json_rows
-
-        document = {"schema": "headtool/speed/1", "provenance": source, "speed": json_rows(frame)}
-        typer.echo(json.dumps(document, indent=1, allow_nan=False))
-    elif output is OutputFormat.csv:
-        typer.echo(frame.to_csv(index=False), nl=False)
-    else:
-        from headtool.reports.speed_tables import speed_tables
-
-        console = out()
-        for part in speed_tables(frame, source):
-            console.print(part)
+    run.write({"speed": source}, {"speed": frame}, quiet=show.quiet)
+    show.print(
+        document=lambda: {
+            "schema": "headtool/speed/1",
+            "provenance": source,
+            "speed": json_rows(frame),
+        },
+        frame=lambda: frame,
+        tables=lambda: speed_tables(frame, source),
+    )
 
 
 def _size(text: str) -> int:
@@ -220,16 +188,3 @@ def _source(
         "threads": torch.get_num_threads(),
         "versions": versions(),
     }
-
-
-def _write(folder: Path, frame: object, source: dict[str, object], *, force: bool) -> None:
-
-    from headtool.runs import write_run
-
-    write_run(
-        folder,
-        command=this_command(),
-        provenance={"speed": source},
-        tables={"speed": frame},  # type: ignore[dict-item]
-        force=force,
-    )

@@ -10,12 +10,13 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headtool.analysis.assessment import HeadTests
+from headtool.analysis.compat import CompatTests
 from headtool.analysis.equivalence import VERDICTS
 from headtool.reports.facts import unchanged_note
 from headtool.reports.tables import plain_table, short
 from headtool.reports.text import visible
 
-__all__ = ["sequential_tables", "test_tables"]
+__all__ = ["compat_tables", "sequential_tables", "test_tables"]
 
 _COLUMNS = [
     "kind",
@@ -108,3 +109,13 @@ def sequential_tables(
         style="dim",
     )
     yield plain_table(frame.sort_values("n_examples", kind="stable"))
+
+
+def compat_tables(tests: CompatTests) -> Iterator[RenderableType]:
+    """Yield what a terminal shows of another tool's p-values, labelled as such."""
+    yield Text(
+        f"{tests.mode}, {tests.resamples} resamples, not corrected; its p < .01 amounts to "
+        f"two-sided {tests.two_sided_level:.2g}",
+        style="dim",
+    )
+    yield plain_table(tests.frame.drop(columns="mode").sort_values("p"))

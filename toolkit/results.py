@@ -102,7 +102,7 @@ class HeadScores:
 
     def to_json(self) -> str:
         """One JSON document in the format ``headtool/scores/1``."""
-        return scores_document([self])
+        return json.dumps(scores_document([self]), indent=1, allow_nan=False)
 
     def __repr__(self) -> str:
         first = self.frame.nsmallest(1, "rank").to_dict("records")
@@ -124,14 +124,13 @@ class HeadScores:
         return html_result(title, ("head", "score", "standard error"), rows, lines=lines)
 
 
-def scores_document(scores: Sequence[HeadScores]) -> str:
-    """JSON of several methods' scores: schema, provenance by method, rows under ``scores``."""
-    document = {
+def scores_document(scores: Sequence[HeadScores]) -> dict[str, Any]:
+    """Several methods' scores for JSON: schema, provenance by method, rows under ``scores``."""
+    return {
         "schema": "headtool/scores/1",
         "provenance": {result.method: dict(result.provenance) for result in scores},
         "scores": [row for result in scores for row in json_rows(result.frame)],
     }
-    return json.dumps(document, indent=1, allow_nan=False)
 
 
 def json_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from headtool.errors import HeadtoolError
 from headtool.methods import BUILTIN, get_method
 from headtool.methods.base import Method
 from headtool.models.huggingface import HuggingFaceModel
-from headtool.results import SCORE_COLUMNS, scores_document
+from headtool.results import SCORE_COLUMNS
 
 QUICK = {name: {"steps": "5", "batch_size": "8"} for name in ("dsp", "gates")}
 
@@ -92,7 +92,7 @@ def test_result_is_complete_and_inputs_are_left_alone(
     by_rank = result.frame.sort_values("rank")["score"].to_numpy()
     assert (np.diff(by_rank) <= 0).all()
     assert (result.frame["stderr"].dropna() >= 0).all()
-    document = json.loads(scores_document([result]))
+    document = json.loads(result.to_json())
     assert document["schema"] == "headtool/scores/1"
     assert document["provenance"][name]["options"].keys() >= options.keys()
     assert len(document["scores"]) == 8

@@ -94,7 +94,7 @@ def test_document_is_valid_json_with_every_digit() -> None:
 
 def test_document_of_several_methods_keeps_their_columns_and_types() -> None:
     gates = result("gates", kept=np.array([True, False, True, False, True]))
-    document = strict(scores_document([result(), gates]))
+    document = strict(json.dumps(scores_document([result(), gates])))
     assert [row["method"] for row in document["scores"]] == ["gradient"] * 5 + ["gates"] * 5
     assert "kept" not in document["scores"][0]
     assert document["scores"][5]["kept"] is True

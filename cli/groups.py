@@ -1,0 +1,265 @@
+"""Options that several commands take together, and what they come to.
+
+A command asks for a group by a parameter of its type; `command` shows typer the group's fields in
+its place. So every group stands once, and so does what is done with it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import json
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from headtool.cli.console import note, out, prepare_messages
+from headtool.cli.options import (
+    BatchTokens,
+    Bpe,
+    Columns,
+    Device,
+    Dtype,
+    FairseqData,
+    Force,
+    Format,
+    Limit,
+    Out,
+    OutputFormat,
+    Quiet,
+    Seed,
+    TrustCheckpoint,
+    Verbose,
+)
+from headtool.cli.runs import this_command
+from headtool.cli.searching import Beam, Greedy, LengthPenalty, asked_search
+from headtool.errors import HeadtoolError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+    from torch import Tensor
+
+    from headtool.data import TextData
+    from headtool.models.base import Examples, ModelAdapter
+    from headtool.models.generation import Search
+
+__all__ = [
+    "DataOptions",
+    "LoadOptions",
+    "PrintOptions",
+    "RunOptions",
+    "SearchOptions",
+    "command",
+    "print_as",
+]
+
+_BUILTIN_DATA = {"builtin:nli": "builtin:nli/matched", "builtin:mt": "builtin:mt/test"}
+
+
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """Replace a command's parameters that are groups by the groups' fields, for typer to see."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if not dataclasses.is_dataclass(parameter.annotation):
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        groups[parameter.name] = group = parameter.annotation
+        hints = typing.get_type_hints(group, include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=field.default,
+                annotation=hints[field.name],
+            )
+            for field in dataclasses.fields(group)
+        ]
+
+    @functools.wraps(function)
+    def run(**values: Any) -> None:
+        for name, group in groups.items():
+            fields = {field.name: values.pop(field.name) for field in dataclasses.fields(group)}
+            values[name] = group(**fields)
+        function(**values)
+
+    shown: Any = run
+    shown.__signature__ = inspect.Signature(parameters)
+    shown.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """How to load a model."""
+
+    device: Device = "auto"
+    dtype: Dtype = "float32"
+    fairseq_data: FairseqData = None
+    bpe: Bpe = None
+    trust_checkpoint: TrustCheckpoint = False
+
+    def load(self, spec: str) -> ModelAdapter:
+        """Load a model."""
+        from headtool.models import load_model
+
+        return load_model(spec, **dataclasses.asdict(self))
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """How much of a data set to use, and how to read it."""
+
+    columns: Columns = None
+    limit: Limit = None
+    batch_tokens: BatchTokens = 4096
+    seed: Seed = 0
+
+    def read(self, spec: str | None, model: str) -> TextData:
+        """Read the data set, or the built-in one of a built-in model.
+
+        Data sets are read before models are loaded: a wrong file name should not cost a minute.
+        """
+        from headtool.data import load_data, parse_columns
+
+        if spec is None:
+            if model not in _BUILTIN_DATA:
+                from headtool.models import check_model
+
+                check_model(model)  # whether the model exists comes before what it is tried on
+                raise HeadtoolError(
+                    "--data is missing: the built-in sets are for the built-in models, not for "
+                    f"{model}"
+                )
+            spec = _BUILTIN_DATA[model]
+        columns = parse_columns(self.columns) if self.columns is not None else None
+        return load_data(spec, columns=columns, limit=self.limit)
+
+    def encode(self, model: ModelAdapter, data: TextData, *, quiet: bool) -> Examples:
+        """Tokenise a data set, saying what was cut."""
+        examples = model.encode(data, batch_tokens=self.batch_tokens, seed=self.seed)
+        if self.limit is not None and len(examples) > self.limit:
+            # A running text becomes examples only when it is cut into blocks.
+            examples = examples.head(self.limit)
+        if examples.truncated:
+            note(
+                f"{examples.truncated} of {len(examples)} examples were cut to the model's length",
+                quiet=quiet,
+            )
+        return examples
+
+
+@dataclass(frozen=True)
+class SearchOptions:
+    """How translation models decode."""
+
+    beam: Beam = None
+    greedy: Greedy = False
+    length_penalty: LengthPenalty = None
+
+    @property
+    def given(self) -> bool:
+        """Whether there is any."""
+        return self != SearchOptions()
+
+    def asked(self, metric: str | None) -> Search:
+        """Check the options against each other and the metric; that costs no model yet."""
+        return asked_search(
+            metric, beam=self.beam, greedy=self.greedy, length_penalty=self.length_penalty
+        )
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Where the run directory goes."""
+
+    output_dir: Out = None
+    force: Force = False
+
+    def check(self) -> None:
+        """Refuse, before any work is done, an --out that cannot be written, or a stray --force."""
+        from headtool.runs import check_output
+
+        if self.output_dir is not None:
+            check_output(self.output_dir, force=self.force)
+        elif self.force:
+            raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
+
+    def write(
+        self,
+        provenance: Mapping[str, Mapping[str, Any]],
+        tables: Mapping[str, pd.DataFrame],
+        *,
+        weights: Mapping[str, Mapping[str, Tensor]] | None = None,
+        quiet: bool,
+    ) -> None:
+        """Write the run, if there is to be one, and say so."""
+        from headtool.runs import write_run
+
+        if self.output_dir is None:
+            return
+        write_run(
+            self.output_dir,
+            command=this_command(),
+            provenance=provenance,
+            tables=tables,
+            weights=weights,
+            force=self.force,
+        )
+        note(f"written to {self.output_dir}", quiet=quiet)
+
+
+@dataclass(frozen=True)
+class PrintOptions:
+    """What is printed."""
+
+    output: Format = OutputFormat.table
+    quiet: Quiet = False
+    verbose: Verbose = False
+
+    def prepare(self) -> None:
+        """Set up messages; the first thing that a command does."""
+        prepare_messages(quiet=self.quiet, verbose=self.verbose)
+
+    def print(
+        self,
+        *,
+        document: Callable[[], Mapping[str, Any]],
+        frame: Callable[[], pd.DataFrame],
+        tables: Callable[[], Iterable[RenderableType]],
+    ) -> None:
+        """Print a result on stdout in the format asked for.
+
+        Parameters
+        ----------
+        document
+            Makes the JSON document; what is not finite in it must be None by then.
+        frame
+            Makes the table that CSV has, which holds one.
+        tables
+            Makes what a reader sees.
+        """
+        print_as(self.output, document=document, frame=frame, tables=tables)
+
+
+def print_as(
+    output: OutputFormat,
+    *,
+    document: Callable[[], Mapping[str, Any]],
+    frame: Callable[[], pd.DataFrame],
+    tables: Callable[[], Iterable[RenderableType]],
+) -> None:
+    """Do what `PrintOptions.print` does, for a command without that group."""
+    if output is OutputFormat.json:
+        typer.echo(json.dumps(document(), indent=1, allow_nan=False))
+    elif output is OutputFormat.csv:
+        typer.echo(frame().to_csv(index=False), nl=False)
+    else:
+        console = out()
+        for part in tables():
+            console.print(part)
