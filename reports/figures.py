@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.reports.contents import Contents, records
 from headtool.reports.facts import band_of, ceiling_of, matched
+from headtool.reports.gate_sections import sweep_of
 from headtool.reports.head_index import Heads, places
 from headtool.reports.svg import clip
 from headtool.reports.views import choices_of
@@ -90,6 +91,8 @@ def _drawings(contents: Contents) -> Iterator[tuple[str, Callable[[], Figure]]]:
         yield "curves", lambda: _curves(contents)
         if curves["method"].astype(str).str.startswith("random-matched:").any():
             yield "against-random", lambda: _against_random(contents)
+    if sweep_of(contents) is not None:
+        yield "sweep", lambda: _sweep(contents)
     if len(contents.table("agreement")):
         yield "agreement", lambda: _agreement(contents)
     if heads.effects:
@@ -197,6 +200,37 @@ def _against_random(contents: Contents) -> Figure:
         axis.set_xlabel("heads removed (%)")
         if place % columns == 0:
             axis.set_ylabel(contents.measure)
+    return figure
+
+
+def _sweep(contents: Contents) -> Figure:
+    """Quality against heads kept, a point for each lambda."""
+    sweep = sweep_of(contents)
+    assert sweep is not None
+    figure, axes = _new()
+    axis = axes[0][0]
+    axis.axhline(sweep.whole, color=_GREY, linewidth=0.8, label="whole model")
+    for place, (name, points) in enumerate(sweep.lines.items()):
+        axis.plot(
+            *([point[i] for point in points] for i in (0, 1)),
+            marker="o",
+            markersize=3,
+            color=_COLOURS[place],
+            linestyle=_DASHES[place],
+            label=name,
+        )
+    above = axis.secondary_xaxis("top")
+    above.set_xticks(
+        [heads for heads, _ in sweep.lambdas],
+        [text for _, text in sweep.lambdas],
+        rotation=45,
+        ha="left",
+        fontsize=6,
+    )
+    axis.set_xlim(0, sweep.total)
+    axis.set_xlabel(f"heads kept of {sweep.total}")
+    axis.set_ylabel(contents.measure if sweep.metric == contents.metric else sweep.metric)
+    axis.legend(loc="best")
     return figure
 
 

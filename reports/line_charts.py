@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from headtool.reports.svg import Scale, clip, element, path
+from headtool.reports.svg import Scale, clip, element, path, ticks
 from headtool.reports.words import number
 
 __all__ = ["Interval", "Line", "interval_chart", "line_chart"]
@@ -43,8 +43,10 @@ def line_chart(
     y_range: tuple[float, float] | None = None,
     interactive: bool = False,
     compact: bool = False,
+    heads: int | None = None,
+    marks: Sequence[tuple[float, str]] = (),
 ) -> Markup:
-    """Curves over the share of heads removed, from 0 to 1.
+    """Curves over the share of heads removed, from 0 to 1, or over the number of heads kept.
 
     Parameters
     ----------
@@ -64,13 +66,20 @@ def line_chart(
         Whether the page's script shows the values under the pointer.
     compact
         Whether lines have no names at their ends.
+    heads
+        The horizontal axis is a number of heads, from 0 to so many; None: a share.
+    marks
+        Places on the horizontal axis, with what stands above the curves there.
     """
+    end = float(heads or 1)
     named = [line for line in lines if line.label] if not compact else []
     longest = max((len(clip(line.label or "", 18)) for line in named), default=0)
-    reach = max((max(line.x, default=0.0) for line in lines), default=1.0)
+    reach = max((max(line.x, default=0.0) for line in lines), default=end)
     left, top, bottom = 52, 12, 40
-    right = max(18, round(14 + 7.6 * longest - 0.9 * (1 - reach) * (width - left)))
-    across = Scale(0.0, 1.0, left, width - right)
+    right = max(18, round(14 + 7.6 * longest - 0.9 * (1 - reach / end) * (width - left)))
+    across = Scale(0.0, end, left, width - right)
+    levels = _levels(marks, across)
+    top += 14 * (max(levels, default=-1) + 1)
     if y_range is None:
         values = [v for line in lines for v in (*line.y, *line.low, *line.high)]
         up = Scale.around(
@@ -79,7 +88,8 @@ def line_chart(
     else:
         up = Scale(*y_range, height - bottom, top)
     parts: list[Markup | None] = [
-        *_frame(across, up, [0, 0.25, 0.5, 0.75, 1], 4 if compact else 5),
+        *_frame(across, up, _places(heads), 4 if compact else 5),
+        *_marks(marks, levels, across, up),
         element(
             "text",
             x_label,
@@ -103,9 +113,10 @@ def line_chart(
             element(
                 "text",
                 reference[1],
-                x=across.end,
+                # Curves over heads kept are at the right, and their marks.
+                x=across.start + 4 if marks else across.end,
                 y=y - 5,
-                text_anchor="end",
+                text_anchor="start" if marks else "end",
                 class_="reference",
             ),
         ]
@@ -132,8 +143,44 @@ def line_chart(
     )
 
 
-def _frame(across: Scale, up: Scale, x_ticks: Sequence[float], y_count: int) -> list[Markup]:
-    """Horizontal rules with their values, and the values of the horizontal axis in percent."""
+def _places(heads: int | None) -> list[tuple[float, str]]:
+    """Values of the horizontal axis, and how they are written."""
+    if heads is None:
+        return [(share, f"{share:.0%}") for share in (0, 0.25, 0.5, 0.75, 1)]
+    return [(value, number(value)) for value in ticks(0, heads) if value == round(value)]
+
+
+def _levels(marks: Sequence[tuple[float, str]], across: Scale) -> list[int]:
+    """How many lines above the curves each mark's text stands, so that none overlap."""
+    ends: list[float] = []
+    levels = []
+    for value, text in marks:
+        half = 3.4 * len(text) + 4
+        x = across(value)
+        level = next((i for i, end in enumerate(ends) if x - half >= end), len(ends))
+        ends[level : level + 1] = [x + half]
+        levels.append(level)
+    return levels
+
+
+def _marks(
+    marks: Sequence[tuple[float, str]], levels: Sequence[int], across: Scale, up: Scale
+) -> list[Markup]:
+    """The texts of the marks, each with a rule through the curves."""
+    parts = []
+    for (value, text), level in zip(marks, levels, strict=True):
+        x, y = across(value), up.end - 4 - 14 * level
+        parts += [
+            element("line", x1=x, x2=x, y1=y + 2, y2=up.start, class_="rule"),
+            element("text", text, x=x, y=y, text_anchor="middle", class_="tick"),
+        ]
+    return parts
+
+
+def _frame(
+    across: Scale, up: Scale, x_ticks: Sequence[tuple[float, str]], y_count: int
+) -> list[Markup]:
+    """Horizontal rules with their values, and the values of the horizontal axis."""
     parts = []
     for value in up.ticks(y_count):
         y = up(value)
@@ -152,13 +199,13 @@ def _frame(across: Scale, up: Scale, x_ticks: Sequence[float], y_count: int) -> 
     parts += [
         element(
             "text",
-            f"{value:.0%}",
+            text,
             x=across(value),
             y=up.start + 16,
             text_anchor="middle",
             class_="tick",
         )
-        for value in x_ticks
+        for value, text in x_ticks
     ]
     return parts
 

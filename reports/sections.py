@@ -13,6 +13,7 @@ from headtool.reports.curve_sections import additivity_section, curves_section
 from headtool.reports.effect_section import effects_section
 from headtool.reports.facts import VERDICTS
 from headtool.reports.findings import findings
+from headtool.reports.gate_sections import gates_section
 from headtool.reports.head_index import Heads
 from headtool.reports.head_sections import heads_section
 from headtool.reports.references import Procedure, describe_procedure
@@ -56,6 +57,7 @@ def build_page(contents: Contents) -> Page:
             effects_section(contents, heads, details.get("heads", [])),
             data_section(contents, heads, details.get("data", [])),
             additivity_section(contents, details.get("additivity", [])),
+            gates_section(contents),
             roles_section(contents),
             dynamics_section(contents),
         )
