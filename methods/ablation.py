@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.measurement import described
 from headtool.methods.base import Job, Method, Scored, option
+from headtool.metric_base import Metric
 from headtool.metrics import get_metric
 from headtool.models.generation import Search, generator
 from headtool.replacement import REPLACEMENTS, replacement
@@ -66,10 +68,15 @@ class Ablation(Method):
         """Check the search as far as that needs no model."""
         if self.beam is not None and self.beam < 1:
             raise HeadtoolError(f"ablation.beam must be at least 1, got {self.beam}")
-        if self.beam == 1 and self.length_penalty is not None:
-            raise HeadtoolError(
-                "ablation.length_penalty has no effect on a beam of 1; leave it out"
-            )
+
+    def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
+        """The search is for metrics of translations, sacreBLEU's tokens for one of them."""
+        found = {"length_penalty": "on a beam of 1"} if self.beam == 1 else {}
+        if metric is not None and (self.signal == "loss" or metric.name not in TRANSLATION_METRICS):
+            found |= dict.fromkeys(("beam", "length_penalty"), "on a metric that does not decode")
+        if metric is not None and (self.signal == "loss" or metric.name != "bleu"):
+            found["tokenize"] = "on a metric other than bleu"
+        return found
 
     @property
     def uses_metric(self) -> bool:

@@ -158,9 +158,22 @@ class Method(ABC):
                     f"got '{value}'"
                 )
         self.check()
+        idle, settings = self.idle(), self.settings()
+        for declared in self.options():
+            if declared.name in idle and settings[declared.name] != declared.default:
+                raise HeadtoolError(
+                    f"{self.name}.{declared.name} has no effect {idle[declared.name]}; leave it out"
+                )
 
     def check(self) -> None:  # noqa: B027 - most methods have nothing to add
         """Validate the options beyond their choices; raise `HeadtoolError` for a bad one."""
+
+    def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
+        """Name the options without an effect beside the others, or on a metric, and why.
+
+        To set one is an error, and results do not show them.
+        """
+        return {}
 
     @property
     def uses_metric(self) -> bool:
@@ -222,10 +235,11 @@ class Method(ABC):
         source = provenance(model, examples, self.name, self.settings(), measured_by.name, seed)
         # A report tells what the method does and whom to cite, also where it is not installed.
         cited = {"summary": self.summary, "reference": self.reference}
+        idle = {"idle_options": sorted(self.idle(measured_by))}
         return HeadScores(
             self.name,
             frame,
-            source | cited | dict(scored.provenance),
+            source | cited | idle | dict(scored.provenance),
             scored.tables,
             scored.weights,
             scored.outcomes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,9 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.errors import HeadtoolError
 from headtool.methods.base import Job, Scored, highest, option
 from headtool.methods.gate_training import GateTraining
+from headtool.metric_base import Metric
 
 __all__ = ["Dsp", "gumbel_top_k", "straight_through_top_k"]
 
@@ -96,10 +97,13 @@ class Dsp(GateTraining):
         super().check()
         if self.temperature is not None:
             self._refuse("temperature", not self.temperature > _COLDEST, f"above {_COLDEST:g}")
-            if self.variant == "straight-through":
-                raise HeadtoolError(
-                    "dsp.temperature has no effect on straight-through; leave it out"
-                )
+
+    def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
+        """A hard choice has no temperature."""
+        found = dict(super().idle(metric))
+        if self.variant == "straight-through":
+            found["temperature"] = "on straight-through"
+        return found
 
     def compute(self, job: Job) -> Scored:
         """Train the weights, and evaluate the heads that they choose."""

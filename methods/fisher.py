@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from headtool.differentiation import differentiate
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
 from headtool.methods.base import Job, Method, Scored, highest, influence_stderr, option
+from headtool.metric_base import Metric
 
 __all__ = ["Fisher", "rearrange"]
 
@@ -67,6 +69,10 @@ class Fisher(Method):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise HeadtoolError(f"fisher.{name} must be at least 1, got {value}")
+
+    def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
+        """Batches are for the granularity that they define."""
+        return {} if self.granularity == "batch" else {"batch_size": "on granularity example"}
 
     def compute(self, job: Job) -> Scored:
         """Square the gradients of one backward pass over the data."""

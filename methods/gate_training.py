@@ -21,6 +21,7 @@ from headtool.measurement import measure
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.scratch import Recipe, Scratch
 from headtool.methods.training import loss_per_token, shuffled, training
+from headtool.metric_base import Metric
 from headtool.models.base import Examples
 from headtool.models.gating import Gating
 from headtool.translation_metrics import TranslationMetric
@@ -113,6 +114,10 @@ class GateTraining(Method):
         self._refuse("scratch_batch_size", recipe.batch_size < 1, "at least 1")
         self._refuse("scratch_lr", not recipe.lr > 0, "above 0")
         self._refuse("scratch_warmup", not 0 <= recipe.warmup < 1, "in [0, 1)")
+
+    def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
+        """Weights that stay have no learning rate."""
+        return {"weight_lr": f"where {self.name}.train=gates"} if self.train == "gates" else {}
 
     def _refuse(self, name: str, bad: bool, wanted: str) -> None:
         if bad:

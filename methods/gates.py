@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -16,6 +17,7 @@ from torch import Tensor
 from headtool.errors import HeadtoolError
 from headtool.methods.base import Job, Scored, highest, option
 from headtool.methods.gate_training import GateTraining, Penalty
+from headtool.metric_base import Metric
 from headtool.progress import labelled
 
 __all__ = ["Gates", "eval_gate", "open_probability", "sample_gate"]
@@ -96,19 +98,19 @@ class Gates(GateTraining):
         """Refuse numbers that make no sense."""
         super().check()
         self._refuse("lambda", not self._weight >= 0, "at least 0")
-        if self.heads is not None:
-            for name in ("lambda_", "penalty"):
-                if getattr(self, name) is not None:
-                    raise HeadtoolError(
-                        f"gates.{name.rstrip('_')} has no effect where gates.heads adapts the "
-                        "penalty; leave one out"
-                    )
         if self.sweep is not None:
             if self.heads is not None:
                 raise HeadtoolError(
                     "gates.sweep varies lambda, and gates.heads adapts it; give one"
                 )
             self._sweep()
+
+    def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
+        """The penalty's weight and form are not for a number of heads."""
+        found = dict(super().idle(metric))
+        if self.heads is not None:
+            found |= dict.fromkeys(("lambda", "penalty"), "where gates.heads adapts the penalty")
+        return found
 
     def compute(self, job: Job) -> Scored:
         """Train the gates, once for each lambda; evaluate what they keep."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from headtool.differentiation import Gradients, differentiate
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
 from headtool.methods.base import Job, Method, Scored, influence_stderr, option, ratio_of_sums
+from headtool.metric_base import Metric
 
 __all__ = ["Gradient"]
 
@@ -68,6 +70,12 @@ class Gradient(Method):
         """Refuse batches without examples."""
         if self.batch_size < 1:
             raise HeadtoolError(f"gradient.batch_size must be at least 1, got {self.batch_size}")
+
+    def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
+        """Batches are for the granularities that they define."""
+        if self.granularity in ("batch", "cumulative"):
+            return {}
+        return {"batch_size": f"on granularity {self.granularity}"}
 
     def compute(self, job: Job) -> Scored:
         """Score by one backward pass over the data."""

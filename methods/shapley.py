@@ -101,6 +101,7 @@ class Shapley(Method):
         score = np.mean(pairs, axis=0)
         left_out = whole - none - score.sum()
         row = {
+            "value": metric.name if metric.higher_is_better else f"-{metric.name}",
             "orders": 2 * len(pairs),
             "mean stderr": float(stderr.mean()),
             "all heads": whole,

@@ -36,14 +36,15 @@ def role_tables(
         What `headtool.analysis.roles.surviving_roles` returned, if it was asked for.
     """
     options = source["options"]
+    units = "sentences" if "treebank" in source else "examples"
     yield Text.assemble(
         ("roles", "bold"),
         f"  {visible(source['model']['spec'])} on {visible(source['data']['spec'])}, "
-        f"{source['data']['examples']} sentences",
+        f"{source['data']['examples']} {units}",
     )
     yield Text(
         f"  {options['correction']} within each role at {options['alpha']:g}; intervals of "
-        f"{1 - options['alpha']:.0%} for each head, sentences as units",
+        f"{1 - options['alpha']:.0%} for each head, {units} as units",
         style="dim",
     )
     tested = frame[frame["label"] != "untested"]
@@ -66,6 +67,9 @@ def role_summary(tested: pd.DataFrame) -> pd.DataFrame:
     place = ["kind", "layer", "head"]
     for (role, kind), part in tested.groupby(["role", "kind"], sort=False):
         labelled = part[part["label"] == "yes"]
+        unproven = part[part["label"] == "unproven"].merge(
+            labelled[place], how="left", indicator=True
+        )
         best = _clearest(part if labelled.empty else labelled, str(role))
         rows.append(
             {
@@ -76,7 +80,9 @@ def role_summary(tested: pd.DataFrame) -> pd.DataFrame:
                 "interval above": len(
                     labelled.loc[labelled["low"] >= labelled["threshold"], place].drop_duplicates()
                 ),
-                "unproven": int((part["label"] == "unproven").sum()),
+                "unproven": len(
+                    unproven.loc[unproven["_merge"] == "left_only", place].drop_duplicates()
+                ),
                 "best head": _name(best),
                 "what": best["detail"],
                 "share": best["share"],

@@ -34,9 +34,11 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
         How long they took.
     """
     data, model = result.provenance["data"], result.provenance["model"]
+    idle = result.provenance.get("idle_options", ())
     options = ", ".join(
-        f"{name}={'none' if value is None else value}"  # as --set takes it
+        f"{name}={value}"  # as --set takes it
         for name, value in result.provenance["options"].items()
+        if name not in idle and value is not None
     )
     yield Text.assemble(
         (result.method, "bold"),
@@ -55,6 +57,8 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
         }
         yield HeatMap(str(kind), rows)
     yield from _ends(result.frame)
+    if "kept" in result.frame:
+        yield from _kept(result.frame)
     for name, table in result.tables.items():
         yield Text(visible(name))
         yield plain_table(table)
@@ -72,21 +76,34 @@ def from_scratch(recipe: Mapping[str, Any]) -> str:
     )
 
 
+def _kept(frame: pd.DataFrame) -> Iterator[RenderableType]:
+    """The heads that the method keeps, a line per site."""
+    yield Text(f"keeps {int(frame['kept'].sum())} of {len(frame)} heads")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for (kind, layer), site in frame.groupby(["kind", "layer"], sort=False):
+        heads = " ".join(map(str, site.loc[site["kept"].astype(bool), "head"]))
+        table.add_row(Text(f"{kind}.{layer}", style="dim"), heads or "none")
+    yield table
+
+
 def _ends(frame: pd.DataFrame) -> Iterator[RenderableType]:
     """The most and the least important heads side by side; ties are marked that go on unlisted."""
     ordered = frame.sort_values("rank")
     count = min(_ENDS, max(1, len(ordered) // 2))
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     titles = ("most important", "least important")
-    for title in (titles[0], "score", "+-", titles[1], "score", "+-"):
-        table.add_column(title, justify="left" if "important" in title else "right")
+    with_error = bool(frame["stderr"].notna().any())
+    for title in titles:
+        table.add_column(title)
+        for number in ("score", "+-") if with_error else ("score",):
+            table.add_column(number, justify="right")
     ends = [ordered.head(count), ordered.tail(count).iloc[::-1]]
     unlisted = [_unlisted(ordered, end) for end in ends]
     for rows in zip(*(end.iterrows() for end in ends), strict=True):
         cells: list[str] = []
         for (_, row), end, tied in zip(rows, ends, unlisted, strict=True):
             is_tied = tied > 0 and row["score"] == end["score"].iloc[-1]
-            cells += _described(row, " =" if is_tied else "")
+            cells += _described(row, " =" if is_tied else "")[: 3 if with_error else 2]
         table.add_row(*cells)
     yield table
     said = [

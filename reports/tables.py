@@ -98,9 +98,14 @@ def plain_table(frame: pd.DataFrame) -> Table:
         number = kind.kind in "iuf"
         table.add_column(Text(visible(str(column))), justify="right" if number else "left")
     for values in frame.itertuples(index=False):
-        cells = (short(value) if isinstance(value, float) else str(value) for value in values)
-        table.add_row(*(Text(visible(cell)) for cell in cells))
+        table.add_row(*(Text(visible(_cell(value))) for value in values))
     return table
+
+
+def _cell(value: object) -> str:
+    if not isinstance(value, float):
+        return str(value)
+    return "-" if math.isnan(value) else short(value)
 
 
 def short(number: float) -> str:

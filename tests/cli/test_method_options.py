@@ -34,7 +34,19 @@ import pytest
         ({"shapley.tolerance": "2"}, "shapley.tolerance must be in [0, 1), got 2.0"),
         (
             {"lrp.rule": "epsilon"},
-            "lrp.rule must be one of attnlrp, conservative, got 'epsilon'",
+            "lrp.rule must be one of attnlrp, conservative, alpha-beta, got 'epsilon'",
+        ),
+        (
+            {"gradient.batch_size": "8"},
+            "gradient.batch_size has no effect on granularity token; leave it out",
+        ),
+        (
+            {"fisher.granularity": "example", "fisher.batch_size": "8"},
+            "fisher.batch_size has no effect on granularity example; leave it out",
+        ),
+        (
+            {"dsp.weight_lr": "0.1"},
+            "dsp.weight_lr has no effect where dsp.train=gates; leave it out",
         ),
         ({"random.draws": "5"}, "random has no options, got 'draws'"),
         ({"magnitude.norm": "l1"}, "magnitude has no options, got 'norm'"),

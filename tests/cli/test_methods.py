@@ -136,6 +136,25 @@ def test_table_shows_options_as_they_are_set(headtool) -> None:
     assert "--set METHOD.OPTION=VALUE" in lines[-1]
 
 
+def test_methods_that_are_named_are_explained(headtool) -> None:
+    done = headtool("methods", "lrp", "random", "lrp")
+    assert done.err == ""
+    lines = done.out.splitlines()
+    assert [line.split()[0] for line in lines if line[:1].isalpha()] == ["lrp", "random", "Set"]
+    assert "  A higher score means more important. With sign=signed" in done.out  # no ``markup``
+    assert "    lrp.rule=attnlrp" in done.out
+    assert "gradient." not in done.out
+    found = json.loads(headtool("methods", "fisher", "--format", "json").out)["methods"]
+    assert [method["name"] for method in found] == ["fisher"]
+
+
+def test_an_unknown_name_is_one_line(headtool) -> None:
+    done = headtool("methods", "lpr")
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("error: unknown method 'lpr'; did you mean 'lrp'?")
+
+
 def test_every_option_can_be_set_to_its_default(headtool, bert, reviews) -> None:
     settings = [
         f"{name}.{option['name']}={'none' if option['default'] is None else option['default']}"

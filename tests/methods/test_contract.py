@@ -217,6 +217,22 @@ def test_options_of_a_method_come_before_those_that_it_shares() -> None:
     ]
 
 
+def test_options_without_an_effect_are_told_and_refused(
+    bert: HuggingFaceModel, pairs: TextData
+) -> None:
+    def idle(name: str, **options: str) -> list[str]:
+        result = build(name, options).score(bert, bert.encode(pairs))
+        return result.provenance["idle_options"]
+
+    assert idle("ablation") == ["beam", "length_penalty", "tokenize"]
+    assert idle("gradient") == ["batch_size"]
+    assert idle("gradient", granularity="batch") == []
+    assert idle("gates", heads="3") == ["lambda", "penalty", "weight_lr"]
+    assert idle("dsp", variant="straight-through", train="all") == ["temperature"]
+    with pytest.raises(HeadtoolError, match="length_penalty has no effect on a beam of 1"):
+        build("ablation", {"beam": "1", "length_penalty": "0.5"})
+
+
 def test_bad_options_are_one_clear_line() -> None:
     with pytest.raises(HeadtoolError, match="did you mean 'granularity'"):
         get_method("gradient").configured({"granularty": "token"})

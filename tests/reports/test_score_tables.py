@@ -54,7 +54,7 @@ def test_whole_page() -> None:
     lines = shown(result(sites(3, 3), [0.1, 0.25, 1, 0, -0.5, 0.75]))
     assert [line.rstrip() for line in lines] == [
         "gradient  my/model on dev.tsv, 7 examples, 1.2 s",
-        "  granularity=token, heads=none",
+        "  granularity=token",
         "enc-self (rows: layers, columns: heads)",
         "       0     1     2",
         "0   0.10  0.25  1.00",
@@ -65,6 +65,28 @@ def test_whole_page() -> None:
         "enc-self.0.1    0.250  0.0250  enc-self.0.0      0.100  0.0100",
         "",
     ]
+
+
+def test_options_without_an_effect_are_not_shown() -> None:
+    options = {"beam": None, "tokenize": "13a", "signal": "loss", "samples": 5}
+    scores = result(sites(2), [1, 2], options=options, idle_options=["tokenize"])
+    assert shown(scores)[1] == "  signal=loss, samples=5"
+
+
+def test_kept_heads_are_listed_and_errors_that_are_none_are_not() -> None:
+    plain = result(sites(3, 2), [5, 4, 3, 2, 1])
+    frame = plain.frame.assign(kept=[True, False, True, False, False], stderr=math.nan)
+    lines = shown(HeadScores("fisher", frame, plain.provenance))
+    start = lines.index("keeps 2 of 5 heads")
+    assert [line.rstrip() for line in lines[start - 3 : start + 3]] == [
+        "most important  score  least important  score",
+        "enc-self.0.0     5.00  enc-self.1.1      1.00",
+        "enc-self.0.1     4.00  enc-self.1.0      2.00",
+        "keeps 2 of 5 heads",
+        "enc-self.0  0 2",
+        "enc-self.1  none",
+    ]
+    assert "keeps" not in "".join(shown(plain))
 
 
 def test_ties_with_heads_that_are_not_listed_are_marked() -> None:
@@ -166,7 +188,7 @@ def test_further_tables_of_a_method() -> None:
     assert lines[start + 1 : start + 4] == [
         "model   loss  heads",
         "[red]  0.123     12",
-        "b        nan      3",
+        "b          -      3",
     ]
 
 
