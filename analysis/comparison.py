@@ -32,6 +32,11 @@ subsamples           a method: how alike it ranks them on random halves of the s
 subsample_overlap    a method at a budget: how alike the heads are that it keeps on such halves
 selection_frequency  a method, a budget and a head: on how many such halves it stays
 subsample_scores     a method's score of a head on such a half
+replicates           a model, trained with a seed of its own, and a metric: its value
+replicate_scores     a method's score of a head of a model
+replicate_agreement  a method and a pair of models: how alike it ranks the heads, and the layers
+replicate_overlap    a method, a budget and a pair of models: how alike the heads are that it keeps
+replicate_curves     a model and a method (or baseline) at a budget: what is left of the metric
 additivity           a method at a budget: what its removed heads cost together, and one at a time
 correlations         a pair of data sets: are the same heads important on both
 failures             a method that failed, and why
@@ -102,6 +107,18 @@ subsamples, subsample_overlap, selection_frequency, subsample_scores
     pairs of halves, and ``rbo_expected`` its value for heads in any order; ``times`` counts the
     halves on which a head stays; ``false_kept`` and ``false_removed`` bound how many of the stable
     heads are to be expected by chance.
+replicates, replicate_scores, replicate_agreement, replicate_overlap, replicate_curves
+    With ``compare --replicate SPEC``, else without rows: the same architecture trained again,
+    scored on the same selection examples and evaluated on the same evaluation examples, each model
+    with what is selected by its own scores. The model compared is among them, as the first.
+    ``replicates``: ``model sha256 metric value``. ``replicate_scores``: ``model``, then the columns
+    of ``scores`` without ``data``. ``replicate_agreement`` and ``replicate_overlap``: ``method``,
+    then the columns of ``agreement`` and ``overlap`` with models instead of methods, and for
+    rankings ``layers layer_tau_b layer_tau_b_p layer_spearman layer_spearman_p`` of the mean ranks
+    of the layers: heads have a counterpart in another model only if both were fine-tuned from one
+    pretrained model, layers always have. ``replicate_curves``: ``model``, then the columns of
+    ``curves`` without ``draw``, means over draws alone. With replicates, ``curve_tests`` of the
+    kind ``all`` compares curves averaged over the models, by resampling models and examples.
 additivity
     ``method budget share joint sum_of_singles gap low high``: the delta of the method's mask, the
     sum of the deltas of its heads one at a time, and joint minus sum with its bootstrap interval.
@@ -152,6 +169,11 @@ TABLES = (
     "subsample_overlap",
     "selection_frequency",
     "subsample_scores",
+    "replicates",
+    "replicate_scores",
+    "replicate_agreement",
+    "replicate_overlap",
+    "replicate_curves",
     "additivity",
     "correlations",
     "failures",
@@ -172,6 +194,8 @@ class Comparison:
         See the module.
     subsamples, subsample_overlap, selection_frequency, subsample_scores
         See the module.
+    replicates, replicate_scores, replicate_agreement, replicate_overlap, replicate_curves
+        See the module.
     settings
         What was asked for and found, as JSON: ``command`` (``compare``, or ``curve``, whose other
         tables have no rows), ``metric``, ``higher_is_better``, ``methods`` (names in the order
@@ -180,7 +204,8 @@ class Comparison:
         metric to the whole model's value on the evaluation examples), ``budgets``, ``heads`` (how
         many were up for removal), ``steps``, ``iterative``, ``keep_one_per_layer``, ``per_kind``,
         ``draws``, ``seed``, ``resamples``, ``alpha``, ``margin``, ``stability`` (halves of the
-        selection examples), ``tests`` (SPEC to which test,
+        selection examples), ``replicates`` (SPEC to SHA-256 of all models, where there are
+        several), ``tests`` (SPEC to which test,
         interval and correction was used), ``notes`` (lines for the reader), ``model``
         (provenance), ``sources`` (the data sets' provenance by SPEC), ``selection_source`` (of the
         examples that select), ``provenance`` (by method),
@@ -211,6 +236,11 @@ class Comparison:
     subsample_overlap: pd.DataFrame
     selection_frequency: pd.DataFrame
     subsample_scores: pd.DataFrame
+    replicates: pd.DataFrame
+    replicate_scores: pd.DataFrame
+    replicate_agreement: pd.DataFrame
+    replicate_overlap: pd.DataFrame
+    replicate_curves: pd.DataFrame
     additivity: pd.DataFrame
     correlations: pd.DataFrame
     failures: pd.DataFrame

@@ -24,7 +24,7 @@ from headtool.analysis.resampling import Sums, block_rows, bootstrap_weights
 from headtool.errors import HeadtoolError
 from headtool.metric_base import Array
 
-__all__ = ["CurveBootstrap", "Line"]
+__all__ = ["CurveBootstrap", "CurveEnsemble", "Line"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,6 +135,10 @@ class CurveBootstrap:
         values = self.observed[line.masks]
         return values.mean(axis=0) if line.is_random else values
 
+    def each_draw(self, line: Line) -> Array:
+        """Deltas of the single draws of a random curve, shape [draws, B]."""
+        return self.observed[line.masks]
+
     @cached_property
     def drawn(self) -> list[Array]:
         """Deltas of every curve in the resamples, each [R, B]."""
@@ -186,3 +190,64 @@ class CurveBootstrap:
         for column, members in enumerate(masks):
             matrix[members, column] = 1.0
         return matrix
+
+
+@dataclass(frozen=True, eq=False)
+class CurveEnsemble:
+    """The same curves of several models, averaged: observed, and in resamples of both factors.
+
+    Each resample draws the models with replacement, and examples as `CurveBootstrap` does: the same
+    ones for all models, because all are evaluated on the same (Owen 2007).
+
+    Attributes
+    ----------
+    members
+        The curves of every model, with the same lines in the same order, the same number of
+        examples and of resamples, and the same seed.
+    """
+
+    members: tuple[CurveBootstrap, ...]
+
+    def __post_init__(self) -> None:
+        names = [[(line.kind, line.method) for line in one.lines] for one in self.members]
+        sizes = {(one.paired.n_examples, one.resamples, one.seed) for one in self.members}
+        if any(other != names[0] for other in names) or len(sizes) != 1:
+            raise ValueError("the models' curves, examples, resamples or seeds differ")
+
+    @property
+    def lines(self) -> tuple[Line, ...]:
+        """The curves, with the masks of the first model."""
+        return self.members[0].lines
+
+    @property
+    def sign(self) -> float:
+        """1 where higher is better, else -1."""
+        return self.members[0].sign
+
+    def deltas(self, line: Line) -> Array:
+        """Deltas of a curve, the mean over models (and over draws of random ones), shape [B]."""
+        place = self._place(line)
+        return np.asarray(np.mean([one.deltas(one.lines[place]) for one in self.members], axis=0))
+
+    def each_draw(self, line: Line) -> Array:
+        """Deltas of the single draws of a random curve, the mean over models, shape [draws, B]."""
+        place = self._place(line)
+        return np.asarray(
+            np.mean([one.each_draw(one.lines[place]) for one in self.members], axis=0)
+        )
+
+    @cached_property
+    def drawn(self) -> list[Array]:
+        """Mean deltas over the models drawn, of every curve in the resamples, each [R, B]."""
+        count, first = len(self.members), self.members[0]
+        rng = np.random.default_rng([first.seed, 17])
+        weights = rng.multinomial(count, np.full(count, 1 / count), first.resamples) / count
+        means = [np.zeros_like(values) for values in first.drawn]
+        for share, member in zip(weights.T, self.members, strict=True):
+            taken = share > 0  # undefined values of a model that is not drawn do not count
+            for mean, values in zip(means, member.drawn, strict=True):
+                mean[taken] += share[taken, None] * values[taken]
+        return means
+
+    def _place(self, line: Line) -> int:
+        return next(i for i, one in enumerate(self.lines) if one is line)

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headtool.analysis.curve_bootstrap import CurveBootstrap, Line
+from headtool.analysis.curve_bootstrap import CurveBootstrap, CurveEnsemble, Line
 from headtool.analysis.intervals import percentile_interval
 from headtool.analysis.multiplicity import adjust
 
@@ -126,7 +126,7 @@ def curve_frame(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFra
     return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
 
 
-def curve_tests(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
+def curve_tests(bootstrap: CurveBootstrap | CurveEnsemble, *, alpha: float = 0.05) -> pd.DataFrame:
     """Compare curves by the area between them, `CURVE_TEST_COLUMNS`.
 
     Every pair of methods, every method with ``random``, and every method with the random masks that
@@ -135,7 +135,7 @@ def curve_tests(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFra
     Parameters
     ----------
     bootstrap
-        The curves.
+        The curves, of one model, or averaged over several.
     alpha
         The intervals have level ``1 - alpha``, not corrected for their number.
     """
@@ -221,7 +221,9 @@ def _pairs(lines: Sequence[Line], kind: str) -> list[tuple[int, int]]:
     return pairs
 
 
-def _test(bootstrap: CurveBootstrap, first: int, second: int, *, alpha: float) -> dict[str, object]:
+def _test(
+    bootstrap: CurveBootstrap | CurveEnsemble, first: int, second: int, *, alpha: float
+) -> dict[str, object]:
     x, y = bootstrap.lines[first], bootstrap.lines[second]
     weights = bootstrap.sign * x.area_weights
     area = float((bootstrap.deltas(x) - bootstrap.deltas(y)) @ weights)
@@ -243,7 +245,7 @@ def _test(bootstrap: CurveBootstrap, first: int, second: int, *, alpha: float) -
         "p_draws": np.nan,
     }
     if y.is_random:
-        areas = bootstrap.observed[y.masks] @ weights
+        areas = bootstrap.each_draw(y) @ weights
         own = float(bootstrap.deltas(x) @ weights)
         beaten = np.count_nonzero(areas < own - 1e-12)
         row["draws_beaten"], row["draws"] = float(beaten), float(len(areas))

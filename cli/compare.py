@@ -65,6 +65,11 @@ _TABLES = (
     "subsample_overlap",
     "selection_frequency",
     "subsample_scores",
+    "replicates",
+    "replicate_scores",
+    "replicate_agreement",
+    "replicate_overlap",
+    "replicate_curves",
     "overlap",
     "kept",
     "consensus",
@@ -99,6 +104,18 @@ Stability = Annotated[
         rich_help_panel="Stability",
     ),
 ]
+Replicates = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--replicate",
+        metavar="SPEC",
+        help="The same architecture trained with another seed, as for --model; may be repeated. "
+        "Heads are scored and curves run on each, which costs as much again, and curves are "
+        "compared over all models. Heads have counterparts in another model only if both were "
+        "fine-tuned from one; layers always have.",
+        rich_help_panel="Stability",
+    ),
+]
 Margin = Annotated[
     float | None,
     typer.Option(
@@ -129,6 +146,7 @@ def compare(
     alpha: Alpha = 0.05,
     margin: Margin = None,
     stability: Stability = 0,
+    replicate: Replicates = None,
     columns: Columns = None,
     limit: Limit = None,
     batch_tokens: BatchTokens = 4096,
@@ -185,6 +203,7 @@ def compare(
         alpha=alpha,
         margin=margin,
         stability=stability,
+        replicate=replicate or [],
         limit=limit,
         batch_tokens=batch_tokens,
         seed=seed,

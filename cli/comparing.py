@@ -38,6 +38,7 @@ def compare(
     *,
     methods: Sequence[Method | str] = DEFAULT_METHODS,
     select_data: TextData | str | None = None,
+    replicates: Sequence[ModelAdapter | str] = (),
     kinds: Iterable[Kind] | None = None,
     metric: str | None = None,
     search: Search | None = None,
@@ -72,6 +73,9 @@ def compare(
         Scoring methods, or their names for their default options.
     select_data
         Scores heads on this data set, so that the first of `data` is not halved.
+    replicates
+        The same architecture trained with other seeds, or their SPECs: does what is found hold for
+        them?
     kinds, metric, search, steps, iterative, keep_one_per_layer, per_kind, draws
         As for `Request`.
     alpha, margin, resamples, stability, limit, batch_tokens, seed
@@ -122,6 +126,7 @@ def compare(
         [text(item) for item in sets],
         None if select_data is None else text(select_data),
         request,
+        replicates=[load_model(one) if isinstance(one, str) else one for one in replicates],
         out=None if out is None else Path(out),
         force=force,
         progress=progress,
@@ -134,6 +139,7 @@ def run_comparison(
     select_data: TextData | None,
     request: Request,
     *,
+    replicates: Sequence[ModelAdapter] = (),
     name: str = "compare",
     command: str = "",
     out: Path | None = None,
@@ -144,14 +150,16 @@ def run_comparison(
 
     Parameters
     ----------
-    model, data, select_data, request, out, force, progress
+    model, data, select_data, request, replicates, out, force, progress
         As for `compare`.
     name
         ``compare``, or ``curve``, which leaves out single heads and methods' agreement.
     command
         The command that makes it again, for the run.
     """
-    pipeline = Pipeline(model, data, select_data, request, name=name, progress=progress)
+    pipeline = Pipeline(
+        model, data, select_data, request, replicates=replicates, name=name, progress=progress
+    )
     if out is not None:
         check_output(out, force=force)
     with stages(out, pipeline.description, force=force) as kept:

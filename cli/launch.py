@@ -40,6 +40,7 @@ def launch(
     out: Path | None,
     force: bool,
     quiet: bool,
+    replicate: Sequence[str] = (),
     **request: Any,
 ) -> Comparison:
     """Check what needs no model, load, and run; ``request`` goes to `headtool.cli.request.Request`.
@@ -48,7 +49,7 @@ def launch(
     ----------
     name
         ``compare`` or ``curve``.
-    method, settings, model, data, select_data, columns, kind, metric, out, force, quiet
+    method, settings, model, data, select_data, columns, kind, metric, out, force, quiet, replicate
         The options of the same names.
     loading
         Keyword arguments of `headtool.models.load_model`.
@@ -61,7 +62,7 @@ def launch(
     from headtool.cli.request import Request
     from headtool.heads import parse_kinds
     from headtool.methods import get_method
-    from headtool.models import load_model
+    from headtool.models import check_model, load_model
 
     names = split_names(method, "method")
     values = parse_settings(settings, names)
@@ -79,13 +80,17 @@ def launch(
     chosen = None
     if select_data is not None:
         chosen = read_data(select_data, model, columns=columns, limit=limit)
+    for spec in replicate:
+        check_model(spec)
     adapter = load_model(model, **loading)
+    replicates = [load_model(spec, **loading) for spec in replicate]
     with progress_bar(quiet=quiet) as progress:
         comparison = run_comparison(
             adapter,
             texts,
             chosen,
             asked,
+            replicates=replicates,
             name=name,
             command=this_command(),
             out=out,

@@ -13,6 +13,7 @@ from headtool.analysis.comparison import TABLES
 from headtool.analysis.equivalence import check_margin
 from headtool.analysis.paired import Paired
 from headtool.cli.removal import families
+from headtool.cli.replication import replicate, replicates_of
 from headtool.cli.request import Request
 from headtool.cli.searching import resolved_search
 from headtool.cli.selecting import Selection
@@ -55,6 +56,8 @@ class Pipeline:
         Where heads are scored; None halves the first data set.
     request
         What to compare and how.
+    replicates
+        The same architecture trained again.
     name
         ``compare``, or ``curve``, which leaves out single heads.
     progress
@@ -73,6 +76,7 @@ class Pipeline:
         select_data: TextData | None,
         request: Request,
         *,
+        replicates: Sequence[ModelAdapter] = (),
         name: str = "compare",
         progress: Progress = silent,
     ) -> None:
@@ -108,6 +112,12 @@ class Pipeline:
             seed=request.seed,
         )
         check_subsampling(request.stability, self.split)
+        self.replicates = replicates_of(
+            *(model, self.split, replicates, data[0], select_data),
+            limit=request.limit,
+            batch_tokens=request.batch_tokens,
+            seed=request.seed,
+        )
         self.weights: dict[str, Mapping[str, Tensor]] = {}
 
     @cached_property
@@ -128,6 +138,7 @@ class Pipeline:
             "methods": {method.name: method.settings() for method in self.request.methods},
             "data": self.split.sources,
             "selection": self.split.selection_source,
+            "replicates": {one.spec: one.model.fingerprint for one in self.replicates},
         }
 
     def manifest(self, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -179,6 +190,9 @@ class Pipeline:
         )
         found = self._evaluated(kept, selection, curves)
         subsampled = subsample(selection, self.families[0], request.stability)
+        replicated = replicate(
+            selection, found, self.families[0], self.replicates, self.metrics, self.search
+        )
         assembled = assemble(
             found,
             alpha=request.alpha,
@@ -190,6 +204,12 @@ class Pipeline:
         tables = {
             **assembled.tables,
             **subsampled.tables(self.families[0], alpha=request.alpha),
+            **replicated.tables(
+                self.families[0],
+                assembled.tables["curve_tests"],
+                self.metric,
+                {"alpha": request.alpha, "seed": request.seed, **assembled.settings},
+            ),
             "splits": self.split.frame,
             "sites": sites,
             "failures": pd.DataFrame(selection.failures, columns=["stage", "method", "error"]),
@@ -202,7 +222,10 @@ class Pipeline:
             tables |= {f"{name}.{table}": frame for table, frame in scores.tables.items()}
             if scores.weights:
                 self.weights[f"{name}.weights"] = scores.weights
-        return tables, self._settings(selection.scored, assembled.settings)
+        settings = dict(assembled.settings)
+        settings["notes"] = [*settings["notes"], *replicated.notes]
+        settings["replicates"] = dict(replicated.models)
+        return tables, self._settings(selection.scored, settings)
 
     def _evaluated(
         self, kept: Stages, selection: Selection, curves: Sequence[CurveMasks]

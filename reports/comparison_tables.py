@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headtool.analysis.equivalence import VERDICTS
+from headtool.reports.replicate_tables import replicate_tables
 from headtool.reports.stability_tables import stability_tables
 from headtool.reports.tables import plain_table, short
 from headtool.reports.text import visible
@@ -218,8 +219,10 @@ def _kept(comparison: Comparison) -> Iterator[RenderableType]:
 
 
 def _stability(comparison: Comparison) -> Iterator[RenderableType]:
-    """What random halves of the examples say, at the same budget."""
-    yield from stability_tables(comparison, _half(comparison) or 0)
+    """What random halves of the examples say, and models trained again, at the same budget."""
+    budget = _half(comparison) or 0
+    yield from stability_tables(comparison, budget)
+    yield from replicate_tables(comparison, budget)
 
 
 def _half(comparison: Comparison) -> int | None:

@@ -69,6 +69,17 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
             for part in ("", "_low", "_high", "_p", "_p_within_layers")
         ),
     ),
+    "replicates": ("model", "metric", "value"),
+    "replicate_agreement": (
+        *("method", "model_x", "model_y", "layer_spearman", "layer_spearman_p"),
+        *("tau_b", "tau_b_p", "tau_b_p_within_layers", "spearman", "spearman_p_within_layers"),
+        *("rbo", "rbo_p_within_layers"),
+    ),
+    "replicate_overlap": (
+        *("method", "budget", "share", "model_x", "model_y", "kept", "shared", "jaccard"),
+        *("p_hypergeometric", "p_within_layers"),
+    ),
+    "replicate_curves": ("model", "kind", "method", "share", "value"),
     "failures": ("stage", "method", "error"),
     "roles": (
         *(*_HEAD, "role", "detail", "share", "baseline", "threshold", "low", "high", "n"),

@@ -97,6 +97,7 @@ _PAIRS = (
     "Shah & Samworth (2013), Variable selection with error control: another look at stability "
     "selection. JRSS B 75."
 )
+_TWO_FACTORS = "Owen (2007), The pigeonhole bootstrap. Annals of Applied Statistics 1."
 _RESAMPLED = "Nadeau & Bengio (2003), Inference for the generalization error. Machine Learning 52."
 
 
@@ -210,11 +211,15 @@ def _pruning(contents: Contents) -> _Part:
             "heads, and of as many heads per layer as the method closes there."
         )
     by = f" of {resamples} resamples" if isinstance(resamples, int) else ""
+    cited = []
+    if len(contents.described("replicates")) > 1:
+        by += " (areas are means over the models, which are resampled as well)"
+        cited = [_TWO_FACTORS]
     said.append(
         f"Bands and areas between curves come from a paired bootstrap over examples{by}; p-values "
         "of areas are corrected by Holm."
     )
-    return said, [_MICHEL, _INTERVALS["percentile"][1], _CORRECTIONS["holm"][1]]
+    return said, [_MICHEL, _INTERVALS["percentile"][1], _CORRECTIONS["holm"][1], *cited]
 
 
 def _correlating(contents: Contents) -> _Part:

@@ -18,6 +18,7 @@ from headtool.reports.head_index import Heads
 from headtool.reports.head_sections import heads_section
 from headtool.reports.references import Procedure, describe_procedure
 from headtool.reports.relation_sections import agreement_section, data_section
+from headtool.reports.replicate_section import replicate_section
 from headtool.reports.stability_section import stability_section
 from headtool.reports.table_sections import dynamics_section, roles_section
 from headtool.reports.words import listed, names, number, sentences
@@ -54,6 +55,7 @@ def build_page(contents: Contents) -> Page:
             curves_section(contents, [*details.get("curves", []), *details.get("winner", [])]),
             agreement_section(contents, details.get("agreement", [])),
             stability_section(contents, heads, details.get("stability", [])),
+            replicate_section(contents, details.get("replicates", [])),
             effects_section(contents, heads, details.get("heads", [])),
             data_section(contents, heads, details.get("data", [])),
             additivity_section(contents, details.get("additivity", [])),
