@@ -91,8 +91,8 @@ Rescale = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="least-squares: refit the scales of the heads that stay to what the whole model "
-        "computes on --data. Labels are not used.",
+        help="least-squares: refit the scales of the heads that stay, layer by layer, to what the "
+        "whole model computes on --data (Kwon et al. 2022, mask tuning). Labels are not used.",
         rich_help_panel=_HOW,
     ),
 ]

@@ -37,8 +37,9 @@ class Fisher(Method):
     scores (`kept_diagonal`), then, in each layer, heads are swapped to lower ``sum of (sum over
     closed heads of g_h)^2``: the layer's block of the matrix instead of its diagonal, so that heads
     which do the same work do not both go. How many heads each layer keeps does not change,
-    and neither do the scores. The released code also rescales the heads that stay (mask tuning);
-    that changes the model and not the choice of heads, and is left out.
+    and neither do the scores. The paper then rescales the heads that stay (mask tuning, sec. 4.3);
+    that changes the model and not the choice of heads: ``headtool prune --rescale least-squares``
+    does it for the choice of any method.
 
     References
     ----------
