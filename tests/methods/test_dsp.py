@@ -90,6 +90,22 @@ def test_straight_through_is_hard_forward_and_the_identity_backward() -> None:
     assert gradient.tolist() == direction.tolist()
 
 
+@pytest.mark.parametrize(("temperature", "start"), [(None, 1000.0), (7.0, 7.0)])
+def test_the_temperature_falls_exponentially_to_its_end(
+    temperature: float | None, start: float, toy, toy_data: TextData, monkeypatch
+) -> None:
+    seen: list[float] = []
+
+    def watched(weights, noise, *, heads: int, temperature: float) -> torch.Tensor:
+        seen.append(temperature)
+        return gumbel_top_k(weights, noise, heads=heads, temperature=temperature)
+
+    monkeypatch.setattr("headtool.methods.dsp.gumbel_top_k", watched)
+    model = toy((3.0, 1.0))
+    Dsp(heads=1, steps=6, temperature=temperature).score(model, model.encode(toy_data))
+    np.testing.assert_allclose(seen, np.geomspace(start, 1e-8, 6), rtol=1e-9)
+
+
 @pytest.mark.parametrize("variant", ["gumbel", "straight-through"])
 def test_a_needed_head_is_kept_and_a_useless_one_is_not(variant, toy, toy_data: TextData) -> None:
     for weights, kept in (((3.0, 0.0), [True, False]), ((0.0, 3.0), [False, True])):

@@ -94,8 +94,24 @@ def test_two_heads_that_do_the_same_work_do_not_both_go() -> None:
     )
 
 
+def test_swapping_finds_the_best_set_mostly_and_more_often_than_the_diagonal() -> None:
+    rng = np.random.default_rng(0)
+    best = found = diagonal = 0
+    for _ in range(60):
+        gradients = rng.normal(size=(30, 3)) @ rng.normal(size=(3, 6))
+        kept = np.ones(6, dtype=bool)
+        kept[np.argsort((gradients**2).sum(axis=0))[:3]] = False
+        swapped = rearrange(kept, gradients, sites_of(6))
+        least = min(cost(c, gradients) for c in itertools.combinations(range(6), 3))
+        found += cost(np.flatnonzero(~swapped), gradients) <= least * (1 + 1e-9)
+        diagonal += cost(np.flatnonzero(~kept), gradients) <= least * (1 + 1e-9)
+        best += 1
+    assert found > 0.5 * best
+    assert found > 2 * diagonal
+
+
 @pytest.mark.parametrize("seed", range(8))
-def test_swapping_is_never_worse_and_close_to_the_best(seed: int) -> None:
+def test_swapping_is_never_worse_and_no_better_than_the_best(seed: int) -> None:
     rng = np.random.default_rng(seed)
     gradients = rng.normal(size=(30, 3)) @ rng.normal(size=(3, 6))  # three directions, six heads
     order = np.argsort((gradients**2).sum(axis=0))

@@ -12,8 +12,9 @@ import torch
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.evaluation import evaluate
-from headtool.heads import HeadMask
-from headtool.methods.shapley import Shapley
+from headtool.heads import AttentionSite, HeadMask, Sites
+from headtool.methods.base import Job
+from headtool.methods.shapley import Shapley, _Game
 from headtool.metrics import get_metric
 from headtool.models.base import Examples, ModelAdapter
 
@@ -58,6 +59,43 @@ def test_the_estimate_is_within_its_error_of_full_enumeration(bert, pairs: TextD
     assert row["left out"] == pytest.approx(0, abs=1e-9)
     assert row["sum of scores"] == pytest.approx(exact.sum(), rel=1e-9)
     assert row["masks"] <= 2**8
+
+
+def test_the_standard_error_is_the_spread_of_repeated_estimates(monkeypatch) -> None:
+    rng = np.random.default_rng(0)
+    sets = list(itertools.product([False, True], repeat=6))
+    value = {kept: float(rng.normal() + 2 * sum(kept)) for kept in sets}
+    exact = np.zeros(6)
+    for kept, head in itertools.product(sets, range(6)):
+        if not kept[head]:
+            with_head = (*kept[:head], True, *kept[head + 1 :])
+            weight = 1 / (6 * math.comb(5, sum(kept)))
+            exact[head] += weight * (value[with_head] - value[kept])
+
+    def look_up(self: object, asked: list[np.ndarray]) -> list[float]:
+        return [value[tuple(kept.tolist())] for kept in asked]
+
+    monkeypatch.setattr(_Game, "values", look_up)
+    site = AttentionSite("enc-self", 0, 6, 6, 2, "out")
+    metric = get_metric("accuracy", task="classification")
+    method = Shapley(permutations=20, tolerance=0.0)
+    runs = [
+        method.compute(Job(None, None, Sites((site,)), metric, seed))  # type: ignore[arg-type]
+        for seed in range(300)
+    ]
+    scores = np.array([run.score for run in runs])
+    np.testing.assert_allclose(scores.sum(axis=1), value[sets[-1]] - value[sets[0]])
+    spread = scores.std(axis=0)
+    told = np.sqrt(np.mean([run.stderr**2 for run in runs], axis=0))
+    np.testing.assert_allclose(told, spread, rtol=0.15)
+    assert (abs(scores.mean(axis=0) - exact) < 4 * spread / np.sqrt(300)).all()
+
+
+def test_the_table_says_what_is_shared_out(toy, toy_data: TextData) -> None:
+    model = toy((1.5, -0.5))
+    for metric, wanted in (("loss", "-loss"), ("accuracy", "accuracy")):
+        result = Shapley(permutations=2).score(model, model.encode(toy_data), metric=metric)
+        assert result.tables["estimate"]["value"].tolist() == [wanted]
 
 
 def test_pairs_vary_less_than_single_orders(bert, pairs: TextData) -> None:
