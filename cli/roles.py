@@ -162,7 +162,9 @@ def roles(
 
     A head has a role if its largest attention weight lies where the role says for a large enough
     share of the queries, and more often than a baseline's, corrected over all heads and variants.
-    Queries are tokens of the text; special tokens and padding are none. Syntactic heads need a
+    Queries are tokens of the text; special tokens and padding are none. Where a role is about such
+    tokens alone (positional, rare-token, syntactic, previous-token, induction), weights on special
+    tokens are set aside before the largest is looked for. Syntactic heads need a
     treebank. With --kept --format csv, the table of surviving roles is printed.
     """
     prepare_messages(quiet=quiet, verbose=verbose)
@@ -316,13 +318,13 @@ def _parsed(
     parsed = encode_treebank(pieces, trees, batch_tokens=batch_tokens)
     spec = pieces.model.spec
     for count, what in (
-        (parsed.too_long, f"sentences are longer than the {pieces.max_length} tokens of {spec}"),
-        (parsed.unaligned, "sentences could not be aligned with their tokens"),
-        (parsed.lost, "words have no token, and their dependencies do not count"),
+        (parsed.too_long, f"left out: longer than the {pieces.max_length} tokens of {spec}"),
+        (parsed.unaligned, "left out: they could not be aligned with their tokens"),
     ):
         if count:
-            left = "" if "words" in what else ", and are left out"
-            note(f"{count} {what}{left}", quiet=quiet)
+            note(f"{count} of {len(trees.sentences)} sentences {what}", quiet=quiet)
+    if parsed.lost:
+        note(f"words without a token, whose dependencies do not count: {parsed.lost}", quiet=quiet)
     described = {
         "treebank": {
             "spec": trees.spec,

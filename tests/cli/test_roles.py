@@ -132,11 +132,11 @@ def test_long_sentences_and_lost_words_are_counted(
     (workplace / "dev.conllu").write_text(conllu(*TREES, LONG, odd))
     done = headtool("roles", "--model", bert, "--treebank", "dev.conllu", "--format", "json")
     assert done.code == 0, done.err
-    assert "1 sentences are longer than the 20 tokens" in done.err
+    assert "1 of 5 sentences left out: longer than the 20 tokens" in done.err
     source = json.loads(done.out)["provenance"]
     assert source["treebank"]["too_long"] == 1
     assert source["data"]["examples"] == 4
-    assert "1 words have no token" in done.err
+    assert "words without a token, whose dependencies do not count: 1" in done.err
     assert source["treebank"]["words_without_token"] == 1
 
 

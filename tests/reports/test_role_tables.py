@@ -12,7 +12,7 @@ from rich.console import Console
 from headtool.analysis.overlap import kept_frame
 from headtool.analysis.roles import role_table, surviving_roles
 from headtool.heads import AttentionSite, Sites
-from headtool.reports.role_tables import role_tables
+from headtool.reports.role_tables import role_summary, role_tables
 from headtool.role_counts import RoleCounts
 
 SITES = Sites((AttentionSite("enc-self", 0, 3, 3, 2, "out"),))
@@ -20,6 +20,7 @@ SOURCE: dict[str, Any] = {
     "model": {"spec": "model"},
     "data": {"spec": "bank.conllu", "examples": 40},
     "options": {"correction": "holm", "alpha": 0.05},
+    "treebank": {"spec": "bank.conllu"},
 }
 
 
@@ -62,6 +63,23 @@ def test_roles_are_summed_up_and_their_heads_named() -> None:
     assert line(text, "enc-self.0.0", "obj dependent->head", "-2")[3] == "0.800"
     assert line(text, "enc-self.0.1", "nsubj dependent->head", "+1")[3] == "0.700"
     assert "rare-token" not in text  # nothing was rare
+
+
+def test_unproven_heads_are_counted_once_and_not_if_they_have_the_role_elsewhere() -> None:
+    table = frame()
+    syntactic = table["role"] == "syntactic"
+    # Head 0 has one relation and lacks proof of the other; head 2 lacks proof of both.
+    for layer_head, labels in ((0, ["yes", "unproven"]), (1, ["no", "no"]), (2, ["unproven"] * 2)):
+        table.loc[syntactic & (table["head"] == layer_head), "label"] = labels
+    tested = table[table["label"] != "untested"]
+    assert role_summary(tested).set_index("role").loc["syntactic", "unproven"] == 1
+
+
+def test_data_without_trees_are_examples() -> None:
+    source = {name: value for name, value in SOURCE.items() if name != "treebank"}
+    heading, method, *_ = role_tables(frame(), source)
+    assert "40 examples" in str(heading)
+    assert "examples as units" in str(method)
 
 
 def test_untested_roles_alone_say_so() -> None:
