@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from headtool.cli.console import note, progress_bar
 from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, RunOptions, command
@@ -21,10 +22,12 @@ from headtool.cli.options import (
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from rich.console import RenderableType
 
     from headtool.models.base import ModelAdapter
     from headtool.results import HeadScores
+    from headtool.stages import Stages
 
 __all__ = ["score"]
 
@@ -49,13 +52,19 @@ def score(
     run: RunOptions,
     show: PrintOptions,
 ) -> None:
-    """Score the attention heads of a model with one or more methods."""
+    """Score the attention heads of a model with one or more methods.
+
+    With --out, an interrupted `shapley` or `gates` with a sweep continues where it stopped when the
+    same command is given again.
+    """
     show.prepare()
     import pandas as pd
 
     from headtool.heads import parse_kinds
     from headtool.methods import get_method
+    from headtool.provenance import provenance
     from headtool.results import scores_document
+    from headtool.stages import stages
 
     names = split_names(method, "method")
     values = parse_settings(settings or [], names)
@@ -70,36 +79,54 @@ def score(
     examples = reading.encode(adapter, text, quiet=show.quiet)
     scores: list[HeadScores] = []
     seconds: dict[str, float] = {}
-    try:
-        with progress_bar(quiet=show.quiet) as progress:
-            for scorer in chosen:
-                started = time.perf_counter()
-                scores.append(
-                    scorer.score(
-                        adapter,
-                        examples,
-                        kinds=kinds,
-                        metric=metric,
-                        seed=reading.seed,
-                        progress=progress,
+    described = provenance(
+        adapter,
+        examples,
+        "score",
+        {"kinds": list(kinds or ()), **{scorer.name: scorer.settings() for scorer in chosen}},
+        metric or "",
+        reading.seed,
+    )
+    with stages(run.output_dir, described, force=run.force) as kept:
+        try:
+            with progress_bar(quiet=show.quiet) as progress:
+                for scorer in chosen:
+                    started = time.perf_counter()
+                    scores.append(
+                        scorer.score(
+                            adapter,
+                            examples,
+                            kinds=kinds,
+                            metric=metric,
+                            seed=reading.seed,
+                            progress=progress,
+                            keep=partial(_keep, kept, scorer.name),
+                        )
                     )
+                    seconds[scorer.name] = time.perf_counter() - started
+        except KeyboardInterrupt:
+            # Where parts are kept, the same command continues, and must find its --out free.
+            if run.output_dir is not None and scores and not kept.holds_any:
+                _write(run, scores, quiet=True)
+                missing = ",".join(names[len(scores) :])
+                note(
+                    f"{run.output_dir} keeps what was finished; give --method {missing} and "
+                    "another --out"
                 )
-                seconds[scorer.name] = time.perf_counter() - started
-    except KeyboardInterrupt:
-        if run.output_dir is not None and scores:
-            _write(run, scores, quiet=True)
-            missing = ",".join(names[len(scores) :])
-            note(
-                f"{run.output_dir} keeps what was finished; give --method {missing} and another "
-                "--out"
-            )
-        raise
-    _write(run, scores, quiet=show.quiet)
+            raise
+        _write(run, scores, quiet=show.quiet)
     show.print(
         document=lambda: scores_document(scores),
         frame=lambda: pd.concat([result.frame for result in scores], ignore_index=True),
         tables=lambda: _tables(scores, seconds),
     )
+
+
+def _keep(
+    kept: Stages, method: str, part: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
+) -> Mapping[str, NDArray[Any]]:
+    """Keep a part of a method's work beside the run to be."""
+    return kept.keep(f"{method}.{part}", compute)
 
 
 def _check_metric(metric: str, model: ModelAdapter, method: str, *, used: bool) -> None:

@@ -269,5 +269,6 @@ class Selection:
                 seed=now.seed,
                 progress=labelled(self.progress, now.label(method.name) + suffix),
                 measure=measured,
+                keep=lambda part, compute: self.kept.keep(f"{stage}.{part}", compute),
             ),
         )

@@ -24,6 +24,7 @@ from headtool.models.base import Examples, ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.provenance import provenance
 from headtool.results import HeadScores, Outcomes, score_frame
+from headtool.units import Keep, unkept
 
 __all__ = [
     "Job",
@@ -77,6 +78,8 @@ class Job:
     measure
         Runs masks and measures them, as `headtool.measurement.measure` does. A comparison hands its
         own in, which keeps what is finished and runs no mask twice.
+    keep
+        Computes a part of the work by name, or returns what was kept of an interrupted run.
     """
 
     model: ModelAdapter
@@ -86,6 +89,7 @@ class Job:
     seed: int = 0
     progress: Progress = silent
     measure: Measure = measure
+    keep: Keep = unkept
 
     def columns(self, per_head: NDArray[np.float64]) -> NDArray[np.float64]:
         """Pick the job's heads from an array whose last axis runs over all heads of the model."""
@@ -198,6 +202,7 @@ class Method(ABC):
         seed: int = 0,
         progress: Progress = silent,
         measure: Measure = measure,
+        keep: Keep = unkept,
     ) -> HeadScores:
         """Score the heads of a model on a data set.
 
@@ -217,6 +222,8 @@ class Method(ABC):
             Reports progress.
         measure
             Runs masks, for methods that do; see `Job`.
+        keep
+            Keeps finished parts of the work, for methods that have any; see `Job`.
 
         Returns
         -------
@@ -229,7 +236,7 @@ class Method(ABC):
             n_labels=len(model.labels) or None,
         )
         sites = model.sites.restrict(kinds)
-        job = Job(model, examples, sites, measured_by, seed, progress, measure)
+        job = Job(model, examples, sites, measured_by, seed, progress, measure, keep)
         scored = self.compute(job)
         frame = score_frame(self.name, job.sites, scored.score, scored.stderr, **scored.columns)
         source = provenance(model, examples, self.name, self.settings(), measured_by.name, seed)

@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,11 +18,13 @@ from torch import Tensor
 from headtool.errors import HeadtoolError
 from headtool.methods.base import Job, Scored, highest, option
 from headtool.methods.gate_training import GateTraining, Penalty
+from headtool.methods.scratch import Scratch
 from headtool.metric_base import Metric
 from headtool.progress import labelled
 
 __all__ = ["Gates", "eval_gate", "open_probability", "sample_gate"]
 
+_COLUMN = "evaluation."
 BETA, GAMMA, ZETA, EPSILON = 0.33, -0.1, 1.1, 1e-6
 
 
@@ -120,22 +123,29 @@ class Gates(GateTraining):
         scored = self._scored(_naming(job, self._weight, self.sweep), scratch)
         if self.sweep is None:
             return scored
-        by_lambda = {self._weight: scored}
+        by_lambda = {self._weight: (scored.columns["kept"], scored.tables["evaluation"])}
         for value in self._sweep():
             if value not in by_lambda:
                 alone = dataclasses.replace(self, lambda_=value, sweep=None)
-                by_lambda[value] = alone._scored(_naming(job, value, self.sweep), scratch)
+                part = partial(alone._part, _naming(job, value, self.sweep), scratch)
+                by_lambda[value] = _parted(job.keep(f"lambda-{value!r}", part))
         tables, columns = [], dict(scored.columns)
-        for value, result in sorted(by_lambda.items()):
-            table = result.tables["evaluation"]
+        for value, (kept, table) in sorted(by_lambda.items()):
             table = table[table["model"].str.startswith("kept heads")]
             tables.append(table.assign(**{"lambda": value}))
-            columns[f"kept_at_{value:g}"] = result.columns["kept"]
+            columns[f"kept_at_{value:g}"] = kept
         table = pd.concat(tables, ignore_index=True)
         table.insert(0, "lambda", table.pop("lambda"))
         return dataclasses.replace(
             scored, columns=columns, tables={**scored.tables, "sweep": table}
         )
+
+    def _part(self, job: Job, scratch: Scratch | None) -> dict[str, NDArray[Any]]:
+        """What a sweep needs of one lambda, as arrays that can be kept."""
+        scored = self._scored(job, scratch)
+        table = scored.tables["evaluation"]
+        arrays = {f"{_COLUMN}{name}": np.array(table[name].tolist()) for name in table.columns}
+        return {"kept": scored.columns["kept"], **arrays}
 
     def scores_only(self) -> Self:
         """Without further lambdas, and without training from scratch."""
@@ -192,6 +202,16 @@ class Gates(GateTraining):
             "log_alpha": numbers.numpy(),
             "gate": eval_gate(numbers).numpy(),
         }
+
+
+def _parted(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.bool_], pd.DataFrame]:
+    """Which heads one lambda keeps, and its evaluation."""
+    columns = {
+        name.removeprefix(_COLUMN): values.tolist()
+        for name, values in arrays.items()
+        if name.startswith(_COLUMN)
+    }
+    return arrays["kept"], pd.DataFrame(columns)
 
 
 def _naming(job: Job, weight: float, sweep: str | None) -> Job:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -93,8 +93,7 @@ class Shapley(Method):
         for first in job.progress(rounds, total=len(rounds), label="orders"):
             drawn = [rng.permutation(heads) for _ in range(min(2, self.permutations // 2 - first))]
             orders = [order for one in drawn for order in (one, one[::-1])]
-            gains = game.walk(orders, whole=whole, none=none, margin=margin)
-            pairs += [(gains[i] + gains[i + 1]) / 2 for i in range(0, len(gains), 2)]
+            pairs += game.pairs(first, orders, whole=whole, none=none, margin=margin)
             stderr = _stderr(pairs)
             if self.stderr is not None and len(pairs) > 2 and stderr.mean() <= self.stderr:
                 break
@@ -133,6 +132,30 @@ class _Game:
     def evaluated(self) -> int:
         """How many sets were evaluated."""
         return len(self.known)
+
+    def pairs(
+        self, number: int, orders: list[NDArray[np.int64]], **ends: float
+    ) -> list[NDArray[np.float64]]:
+        """Walk orders, each followed by its reverse; the mean worth of each pair, [heads].
+
+        Finished walks are kept with the sets that they evaluated, under a number.
+        """
+        before = list(self.known)
+
+        def walk() -> dict[str, NDArray[Any]]:
+            gains = np.array(self.walk(orders, **ends))
+            new = list(self.known)[len(before) :]
+            return {
+                "gains": gains,
+                "sets": np.array([np.frombuffer(key, np.bool_) for key in new]),
+                "values": np.array([self.known[key] for key in new]),
+            }
+
+        kept = self.job.keep(f"orders-{number:04d}", walk)
+        for is_open, value in zip(kept["sets"], kept["values"], strict=True):
+            self.known[is_open.tobytes()] = float(value)
+        gains = kept["gains"]
+        return [(gains[i] + gains[i + 1]) / 2 for i in range(0, len(gains), 2)]
 
     def values(self, sets: list[NDArray[np.bool_]]) -> list[float]:
         """Value of each set [heads], the higher the better."""

@@ -23,7 +23,7 @@ from headtool.replacement import Replacement, Zero
 from headtool.results import HeadScores, Outcomes
 from headtool.runs import check_output, read_run, write_run
 from headtool.translation_metrics import TranslationMetric
-from headtool.units import UnitStore, digest
+from headtool.units import Unit, UnitStore, digest
 
 __all__ = ["Stages", "stages"]
 
@@ -41,6 +41,11 @@ class Stages:
         self.folder = folder
         self._pools: dict[tuple[int, str, Search | None], _Pool] = {}
         self._parts: dict[int, _Part] = {}
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether anything finished is kept."""
+        return self.folder is not None and any(path.is_dir() for path in self.folder.iterdir())
 
     def scores(self, name: str, compute: Callable[[], HeadScores]) -> HeadScores:
         """Return the scores of a finished stage, or compute and keep them."""
@@ -83,6 +88,24 @@ class Stages:
         taken = examples.take(index)
         self._parts[id(taken)] = _Part(taken, examples, index)
         return taken
+
+    def keep(
+        self, name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
+    ) -> Mapping[str, NDArray[Any]]:
+        """Return the arrays of a finished part, or compute and keep them; see `units.Keep`."""
+        if self.folder is None:
+            return compute()
+        unit = Unit(0, np.empty(0, dtype=np.int64), range(0))
+        with UnitStore(self.folder / name, {}) as store:
+            found = store.load(unit)
+            if found is None:
+                try:
+                    found = compute()
+                except BaseException:
+                    store.remove_if_empty()
+                    raise
+                store.save(unit, found)
+            return found
 
     def measure(
         self,

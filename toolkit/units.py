@@ -15,6 +15,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from headtool.errors import HeadtoolError
 
-__all__ = ["Executor", "Unit", "UnitResult", "UnitStore", "in_turn"]
+__all__ = ["Executor", "Keep", "Unit", "UnitResult", "UnitStore", "in_turn", "unkept"]
 
 UnitResult = Mapping[str, NDArray[np.float64]]
 """Statistics by name, each [1 + masks, examples]: the whole model first, then the unit's masks."""
@@ -45,6 +46,20 @@ class Unit:
     number: int
     examples: NDArray[np.int64]
     masks: range
+
+
+Keep = Callable[[str, Callable[[], Mapping[str, NDArray[Any]]]], Mapping[str, NDArray[Any]]]
+"""Takes the name of a part of some work and what computes its arrays; returns them.
+
+Where a run is kept while it is unfinished, a part that was finished before is not computed again.
+"""
+
+
+def unkept(
+    name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
+) -> Mapping[str, NDArray[Any]]:
+    """Compute a part, and keep nothing; see `Keep`."""
+    return compute()
 
 
 Executor = Callable[

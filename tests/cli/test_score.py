@@ -318,6 +318,35 @@ def test_interruption(headtool, bert, reviews, workplace, monkeypatch) -> None:
     assert list(workplace.iterdir()) == []
 
 
+def test_an_interrupted_command_continues(headtool, bert, reviews, workplace, monkeypatch) -> None:
+    from headtool.methods.shapley import _Game
+
+    command = ("score", "--model", bert, "--data", reviews, "--method", "magnitude,shapley")
+    settings = ("--set", "shapley.permutations=8", "--set", "shapley.signal=loss")
+    straight = headtool(*command, *settings, "--format", "csv")
+    assert straight.code == 0, straight.err
+    original, walked = _Game.walk, []
+
+    def walk(self, orders, **ends):
+        walked.append(len(orders))
+        if len(walked) == 2:
+            raise KeyboardInterrupt
+        return original(self, orders, **ends)
+
+    monkeypatch.setattr(_Game, "walk", walk)
+    stopped = headtool(*command, *settings, "--out", "run")
+    assert stopped.code == 130
+    assert stopped.err.startswith("interrupted; to continue: headtool score --model ")
+    assert [path.name for path in workplace.iterdir()] == ["run.unfinished"]
+    other = headtool(*command, "--out", "run")
+    assert other.code == 2
+    assert "run.unfinished holds an unfinished run of something else" in other.err
+    done = headtool(*command, *settings, "--out", "run", "--format", "csv")
+    assert walked == [4, 4, 4]
+    assert done.out == straight.out
+    assert [path.name for path in workplace.iterdir()] == ["run"]
+
+
 def test_a_bug_keeps_its_traceback(headtool, bert, reviews, workplace, monkeypatch) -> None:
     def wrong(self, job):
         raise ZeroDivisionError
