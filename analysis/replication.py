@@ -9,8 +9,8 @@ rank of its heads.
 Curves are compared over all models by a bootstrap of two factors: each resample draws the models
 with replacement, and examples with replacement, the same examples for all models, because they all
 are evaluated on the same. A difference holds for other training runs as far as the models given are
-a sample of them: K models have few resamples, and the variance of their mean comes out at
-(K - 1) / K of what it should be.
+a sample of them: few models have few resamples, and the variance of the mean of K models comes out
+at (K - 1) / K of what it should be, so that intervals and p-values are too small.
 
 References
 ----------

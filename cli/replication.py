@@ -232,7 +232,12 @@ class Replicated:
         count = len(self.models)
         if count < 2:
             return []
-        few = f"; {count} models are few to speak for other training runs" if count < _FEW else ""
+        few = (
+            f"; {count} models are few: for other training runs, their intervals and p-values are "
+            "too small"
+            if count < _FEW
+            else ""
+        )
         return [
             f"curves are compared over {count} models, by resampling models and examples{few}",
             "heads of a layer have no counterpart in a model that was trained from another "

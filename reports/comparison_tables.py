@@ -167,8 +167,10 @@ def _curves(comparison: Comparison) -> Iterator[RenderableType]:
         yield plain_table(table)
         tests = comparison.curve_tests[comparison.curve_tests["kind"] == kind]
         if len(tests):
+            several = kind == "all" and len(comparison.settings.get("replicates", {})) > 1
+            over = ", mean over the models" if several else ""
             yield Text(
-                "area between curves: mean distance, positive where the first is better; "
+                f"area between curves: mean distance{over}, positive where the first is better; "
                 "p corrected by Holm",
                 style="dim",
             )

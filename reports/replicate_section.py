@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 __all__ = ["replicate_finding", "replicate_section"]
 
+_FEW = 10  # models, as in the notes of a comparison
+
 
 def replicate_finding(contents: Contents) -> Finding | None:
     """How alike heads and layers are ranked in models trained with other seeds."""
@@ -23,19 +25,19 @@ def replicate_finding(contents: Contents) -> Finding | None:
     if len(whole) < 2:
         return None
     pairs = contents.table("replicate_agreement")
-    low, high = float(whole["value"].min()), float(whole["value"].max())
+    ends = [number(float(end)) for end in (whole["value"].min(), whole["value"].max())]
     headline = (
-        f"Of {count(len(whole), 'model')} trained with different seeds ({contents.measure} "
-        f"{number(low)} to {number(high)})"
+        f"Over {count(len(whole), 'model')} trained with different seeds ({contents.measure} "
+        f"{' to '.join(dict.fromkeys(ends))})"
     )
     if pairs.empty:
         return Finding("replicates", f"{headline}, no ranking could be compared.")
     by_method = pairs.groupby("method", sort=False)[["tau_b", "layer_spearman"]].mean()
     heads = [f"{number(row['tau_b'])} for {name}" for name, row in by_method.iterrows()]
-    headline += f", two rank the heads alike with a mean tau-b of {listed(heads)}"
+    headline += f", rankings of the heads agree with a mean tau-b of {listed(heads)}"
     layers = [f"{number(row['layer_spearman'])} for {n}" for n, row in by_method.iterrows()]
     if by_method["layer_spearman"].notna().any():
-        headline += f", and the layers with a mean Spearman correlation of {listed(layers)}"
+        headline += f", and the layers' with a mean Spearman correlation of {listed(layers)}"
     alpha = alpha_of(contents)
     beyond = int((pairs["tau_b_p_within_layers"] < alpha).sum())
     detail = (
@@ -46,8 +48,13 @@ def replicate_finding(contents: Contents) -> Finding | None:
         f"rankings agree (tau-b, heads permuted within layers, p < {given(alpha)}, not corrected). "
         "Layers are compared by the mean rank of their heads, which needs no counterparts. "
         "Areas between curves in this report are means over the models, tested by resampling "
-        "models and examples; so few models stand for other training runs only roughly."
+        "models and examples."
     )
+    if len(whole) < _FEW:
+        detail += (
+            f" {len(whole)} models are few: for other training runs, the intervals and p-values of "
+            "areas are too small."
+        )
     return Finding("replicates", f"{headline}.", detail)
 
 

@@ -144,6 +144,9 @@ def winner(contents: Contents) -> Finding | None:
         "Matched masks differ from method to method: they show what a method knows beyond how many "
         "heads each layer needs, but only the direct comparison ranks the methods."
     )
+    models = len(contents.described("replicates"))
+    if models > 1:
+        caution += f" Areas are means over the {models} models, and tested over these."
     return Finding("winner", headline, f"{_direct(pairs, clear)} {caution}".strip())
 
 

@@ -152,8 +152,8 @@ def _grids(contents: Contents, heads: Heads, here: pd.DataFrame, share: str) -> 
         panels.append(Panel(drawing, title=method, css="small"))
     caption = (
         "Layers down, heads across: how often each head stays when random halves of the examples "
-        f"select, with {share} of the heads removed. The darkest heads stay always; a steady "
-        "method has dark heads and light ones, and few between."
+        f"select, with {share} of the heads removed. A steady method has heads at both ends of the "
+        "scale and few between."
     )
     return Figure(panels, caption, css="frequencies", legend=[("scale", "never to always kept")])
 

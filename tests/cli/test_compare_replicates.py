@@ -157,6 +157,7 @@ def test_the_command_shows_and_prints_it(compare: Callable[..., Any], second: Pa
     done = compare("--method", "gradient,ablation", "--replicate", second)
     assert done.code == 0, done.err
     assert "replicates  2 models" in done.out
+    assert "mean distance, mean over the models" in done.out
     assert "2 models are few" in done.err
     document = json.loads(
         compare("--method", "gradient", "--replicate", second, "--format", "json").out

@@ -60,7 +60,9 @@ def test_the_finding_gives_heads_and_layers(contents: Contents) -> None:
     table = contents.table("replicate_agreement")
     mean = table[table["method"] == "ablation"]["tau_b"].mean()
     layers = table[table["method"] == "gradient"]["layer_spearman"].mean()
-    assert "Of three models trained with different seeds (accuracy 0.88 to 0.9)" in finding.headline
+    assert (
+        "Over three models trained with different seeds (accuracy 0.88 to 0.9)" in finding.headline
+    )
     assert f"{mean:.3g} for ablation" in finding.headline
     assert f"Spearman correlation of {layers:.3g} for gradient" in finding.headline
     beyond = (table["tau_b_p_within_layers"] < 0.05).sum()
@@ -80,6 +82,8 @@ def test_the_page_has_models_agreement_overlap_and_a_chart_for_each_method(
     assert [panel.title for panel in figure.panels] == list(METHODS)
     assert all(panel.drawing.count('class="series') == 3 for panel in figure.panels)
     assert "Owen (2007)" in " ".join(page.procedure.references)
+    (curves,) = [one for one in page.sections if one.name == "curves"]
+    assert "Areas are means over the 3 models" in " ".join(curves.text)
     html = render_html(contents)
     assert "<b>second</b>" not in html
     assert 'id="replicates"' in html
