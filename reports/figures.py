@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import math
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = ["FORMATS", "write_figures"]
 
 FORMATS = ("pdf", "svg", "png")
+
+_LOGGER = logging.getLogger("headtool.reports")
 
 # Okabe and Ito's colours, told apart with any colour vision, and a dash for print in grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5A00", "#4338A8")
@@ -57,19 +62,21 @@ _STYLE: Any = {
     "figure.constrained_layout.use": True,
     "savefig.dpi": 300,
 }
+_MISSING = r"Glyph (\d+) \(.*\) missing from"
 _WIDTH = 5.5  # inches: the text width of most conferences
 
 
 def write_figures(
     contents: Contents, folder: Path, *, formats: Sequence[str] = FORMATS
 ) -> list[Path]:
-    """Write every figure that the run has tables for, in each of the formats."""
+    """Write every figure that the run has tables for, in each of the formats.
+
+    Letters that the font lacks, in a name of somebody's, are drawn as boxes; a log record says so.
+    """
     import matplotlib as mpl
 
     written = []
-    with mpl.rc_context(_STYLE), warnings.catch_warnings():
-        # A name may use letters that the font lacks; they are drawn as boxes.
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+    with mpl.rc_context(_STYLE), _telling_missing_letters():
         for name, draw in _drawings(contents):
             figure = draw()
             figure.draw_without_rendering()  # lays it out, once for all formats
@@ -80,6 +87,28 @@ def write_figures(
                 figure.savefig(path, format=ending, metadata={dated: None} if dated else None)
                 written.append(path)
     return written
+
+
+@contextlib.contextmanager
+def _telling_missing_letters() -> Iterator[None]:
+    """Say once which letters are missing, instead of Matplotlib for each time that it draws one."""
+    letters: dict[str, None] = {}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.filterwarnings("always", message=_MISSING)
+        yield
+    for warning in caught:
+        if found := re.match(_MISSING, str(warning.message)):
+            letters[chr(int(found[1]))] = None
+        else:
+            warnings.warn_explicit(
+                warning.message, warning.category, warning.filename, warning.lineno
+            )
+    if letters:
+        _LOGGER.warning(
+            "the font of the figures (%s) lacks %s; boxes stand for them",
+            _STYLE["font.sans-serif"][0],
+            " ".join(letters),
+        )
 
 
 def _drawings(contents: Contents) -> Iterator[tuple[str, Callable[[], Figure]]]:

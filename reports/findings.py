@@ -22,7 +22,7 @@ from headtool.reports.words import (
     names,
     number,
     p_value,
-    sentences,
+    sentence,
 )
 
 __all__ = ["findings"]
@@ -261,7 +261,7 @@ def _data(contents: Contents) -> Finding | None:
             f"{number(pair['reliability_x'])} and {number(pair['reliability_y'])}"
         )
         if math.isnan(pair["disattenuated"]):
-            detail += f". {sentences(pair['note'])} " if pair["note"] else "; not disattenuated. "
+            detail += f". {sentence(pair['note'])} " if pair["note"] else "; not disattenuated. "
         else:
             detail += f", Pearson's r without the noise {number(pair['disattenuated'])}. "
     return Finding("data", headline, detail.replace("..", ".").strip())

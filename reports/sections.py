@@ -21,7 +21,7 @@ from headtool.reports.relation_sections import agreement_section, data_section
 from headtool.reports.replicate_section import replicate_section
 from headtool.reports.stability_section import stability_section
 from headtool.reports.table_sections import dynamics_section, roles_section
-from headtool.reports.words import listed, names, number, sentences
+from headtool.reports.words import listed, names, number, sentence
 
 __all__ = ["Page", "build_page", "opening", "origin", "subtitle"]
 
@@ -66,7 +66,7 @@ def build_page(contents: Contents) -> Page:
         if section is not None
     ]
     failures = [
-        sentences(f"the method {row['method']} failed at {row['stage']}: {row['error']}")
+        sentence(f"the method {row['method']} failed at {row['stage']}: {row['error']}")
         for row in records(contents.table("failures"))
     ]
     data: dict[str, Any] = {}
@@ -118,13 +118,13 @@ def subtitle(contents: Contents) -> str:
 
 
 def _written(contents: Contents, note: str) -> str:
-    """A note in sentences, with data sets named as in the rest of the report."""
+    """A note as a sentence, with data sets named as in the rest of the report."""
     short = names(contents.data)
     about = next((spec for spec in short if note.startswith(f"{spec}: ")), None)
-    text = sentences(note if about is None else note.removeprefix(f"{about}: "))
+    text = note if about is None else note.removeprefix(f"{about}: ")
     for spec, name in short.items():
         text = text.replace(spec, name)
-    return text if about is None else f"On {short[about]}: {text}"
+    return sentence(text) if about is None else f"On {short[about]}: {sentence(text)}"
 
 
 def _verdicts(heads: Heads) -> list[tuple[str, int]]:

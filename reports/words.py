@@ -18,7 +18,7 @@ __all__ = [
     "number",
     "p_value",
     "percent",
-    "sentences",
+    "sentence",
 ]
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -108,13 +108,13 @@ def is_or_are(amount: int) -> str:
     return "is" if amount == 1 else "are"
 
 
-def sentences(note: str) -> str:
-    """Write a note, whose parts are set off by semicolons, as sentences.
+def sentence(note: str) -> str:
+    """Write a note as a sentence; names in it, which may hold anything, stay as they are.
 
     Examples
     --------
-    >>> sentences("20 resamples are few; holm needs 100")
-    '20 resamples are few. Holm needs 100.'
+    >>> sentence("20 resamples are few; holm needs 100")
+    '20 resamples are few; holm needs 100.'
     """
-    parts = [part.strip().removesuffix(".") for part in note.split("; ")]
-    return " ".join(f"{part[0].upper()}{part[1:]}." for part in parts if part)
+    text = note.strip()
+    return f"{text[0].upper()}{text[1:].removesuffix('.')}." if text else ""

@@ -6,6 +6,7 @@ import dataclasses
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pandas as pd
@@ -228,6 +229,16 @@ def test_figures_take_hostile_names_as_names(attacked: Contents, tmp_path: Path)
     assert len(written) == 6
     for path in written:
         assert "<script" not in path.read_text(encoding="utf-8")
+
+
+def test_letters_that_the_font_lacks_are_named_once(
+    make: Callable[..., Contents], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    written = write_figures(make(methods=("日本", "方法日")), tmp_path, formats=("svg", "pdf"))
+    assert written
+    assert [record.getMessage() for record in caplog.records] == [
+        "the font of the figures (DejaVu Sans) lacks 日 本 方 法; boxes stand for them"
+    ]
 
 
 # -- numbers that were not computed
