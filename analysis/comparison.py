@@ -40,6 +40,8 @@ replicate_curves     a model and a method (or baseline) at a budget: what is lef
 additivity           a method at a budget: what its removed heads cost together, and one at a time
 correlations         a pair of data sets: are the same heads important on both
 failures             a method that failed, and why
+roles                a head and a role: the evidence that it has it
+role_survival        a method, a budget and a role: how many heads of the role stay
 ===================  ===============================================================================
 
 Columns
@@ -128,6 +130,10 @@ correlations
     `headtool.analysis.correlation.CORRELATION_COLUMNS`; empty with one data set.
 failures
     ``stage method error``.
+roles
+    `headtool.analysis.roles.ROLE_COLUMNS`; of roles that were given, and empty without.
+role_survival
+    `headtool.analysis.roles.SURVIVAL_COLUMNS`, made of ``roles`` and ``kept``.
 
 Beside them the run holds per-example outcomes: ``outcomes`` (single heads on the first data set, so
 that ``headtool test RUN`` works), ``outcomes.2`` ... (further data sets), ``curve_outcomes``
@@ -177,6 +183,8 @@ TABLES = (
     "additivity",
     "correlations",
     "failures",
+    "roles",
+    "role_survival",
 )
 
 
@@ -196,6 +204,8 @@ class Comparison:
         See the module.
     replicates, replicate_scores, replicate_agreement, replicate_overlap, replicate_curves
         See the module.
+    roles, role_survival
+        See the module.
     settings
         What was asked for and found, as JSON: ``command`` (``compare``, or ``curve``, whose other
         tables have no rows), ``metric``, ``higher_is_better``, ``methods`` (names in the order
@@ -209,7 +219,7 @@ class Comparison:
         interval and correction was used), ``notes`` (lines for the reader), ``model``
         (provenance), ``sources`` (the data sets' provenance by SPEC), ``selection_source`` (of the
         examples that select), ``provenance`` (by method),
-        ``versions``.
+        ``versions``; and where roles were given, ``roles`` (their provenance).
     command
         The command that makes it again; empty where there was none.
     created
@@ -244,6 +254,8 @@ class Comparison:
     additivity: pd.DataFrame
     correlations: pd.DataFrame
     failures: pd.DataFrame
+    roles: pd.DataFrame
+    role_survival: pd.DataFrame
     settings: Mapping[str, Any] = field(default_factory=dict)
     command: str = ""
     created: str = ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -50,10 +51,12 @@ EXAMPLES = (
     "headtool compare --out runs/first\n\n"
     "headtool compare --data builtin:nli/matched --data builtin:nli/mismatched --limit 400\n\n"
     "headtool compare --method gradient,ablation,confidence --model path/to/model --data dev.tsv "
-    "--data other.tsv --out runs/dev"
+    "--data other.tsv --out runs/dev\n\n"
+    "headtool compare --model path/to/model --data dev.tsv --roles runs/roles --out runs/roles-kept"
 )
 
-# What the JSON document leaves out is in the run: which example is in which half.
+# What the JSON document leaves out is in the run: which example is in which half, and the evidence
+# of roles, which `headtool roles --format json` prints.
 _TABLES = (
     "scores",
     "ablation",
@@ -79,6 +82,7 @@ _TABLES = (
     "additivity",
     "correlations",
     "failures",
+    "role_survival",
 )
 
 ManyData = Annotated[
@@ -124,6 +128,14 @@ Margin = Annotated[
         "Default: 1% of the metric's scale.",
     ),
 ]
+RolesRun = Annotated[
+    Path | None,
+    typer.Option(
+        "--roles",
+        metavar="RUN",
+        help="A run of `headtool roles` on this model: which roles does each method leave?",
+    ),
+]
 
 
 def compare(
@@ -147,6 +159,7 @@ def compare(
     margin: Margin = None,
     stability: Stability = 0,
     replicate: Replicates = None,
+    roles: RolesRun = None,
     columns: Columns = None,
     limit: Limit = None,
     batch_tokens: BatchTokens = 4096,
@@ -204,6 +217,7 @@ def compare(
         margin=margin,
         stability=stability,
         replicate=replicate or [],
+        roles=roles,
         limit=limit,
         batch_tokens=batch_tokens,
         seed=seed,

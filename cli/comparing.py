@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.analysis.comparison import TABLES, Comparison
+from headtool.analysis.role_runs import SavedRoles, read_roles
 from headtool.cli.pipeline import Pipeline
 from headtool.cli.request import Request
 from headtool.data import TextData, load_data
@@ -54,6 +55,7 @@ def compare(
     limit: int | None = None,
     batch_tokens: int = 4096,
     seed: int = 0,
+    roles: Path | str | None = None,
     out: Path | str | None = None,
     force: bool = False,
     progress: Progress = silent,
@@ -80,6 +82,8 @@ def compare(
         As for `Request`.
     alpha, margin, resamples, stability, limit, batch_tokens, seed
         As for `Request`.
+    roles
+        Run directory of ``headtool roles`` on the same model: which roles does each method leave?
     out
         Run directory to write. While it is unfinished, what was done lies beside it and is
         continued by the same call.
@@ -117,6 +121,8 @@ def compare(
         seed=seed,
     )
 
+    known = None if roles is None else read_roles(Path(roles))
+
     def text(item: TextData | str) -> TextData:
         return load_data(item, limit=limit) if isinstance(item, str) else item
 
@@ -127,6 +133,7 @@ def compare(
         None if select_data is None else text(select_data),
         request,
         replicates=[load_model(one) if isinstance(one, str) else one for one in replicates],
+        roles=known,
         out=None if out is None else Path(out),
         force=force,
         progress=progress,
@@ -142,6 +149,7 @@ def run_comparison(
     replicates: Sequence[ModelAdapter] = (),
     name: str = "compare",
     command: str = "",
+    roles: SavedRoles | None = None,
     out: Path | None = None,
     force: bool = False,
     progress: Progress = silent,
@@ -156,9 +164,18 @@ def run_comparison(
         ``compare``, or ``curve``, which leaves out single heads and methods' agreement.
     command
         The command that makes it again, for the run.
+    roles
+        Roles of the model's heads, read.
     """
     pipeline = Pipeline(
-        model, data, select_data, request, replicates=replicates, name=name, progress=progress
+        model,
+        data,
+        select_data,
+        request,
+        replicates=replicates,
+        name=name,
+        roles=roles,
+        progress=progress,
     )
     if out is not None:
         check_output(out, force=force)

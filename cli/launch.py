@@ -41,6 +41,7 @@ def launch(
     force: bool,
     quiet: bool,
     replicate: Sequence[str] = (),
+    roles: Path | None = None,
     **request: Any,
 ) -> Comparison:
     """Check what needs no model, load, and run; ``request`` goes to `headtool.cli.request.Request`.
@@ -49,8 +50,8 @@ def launch(
     ----------
     name
         ``compare`` or ``curve``.
-    method, settings, model, data, select_data, columns, kind, metric, out, force, quiet, replicate
-        The options of the same names.
+    method, settings, model, data, select_data, columns, kind, metric, out, force, quiet
+        The options of the same names; so are `replicate` and `roles`.
     loading
         Keyword arguments of `headtool.models.load_model`.
     beam, greedy, length_penalty
@@ -58,6 +59,7 @@ def launch(
     request
         The rest.
     """
+    from headtool.analysis.role_runs import read_roles
     from headtool.cli.comparing import run_comparison
     from headtool.cli.request import Request
     from headtool.heads import parse_kinds
@@ -74,6 +76,7 @@ def launch(
         **request,
     )
     check_out(out, force=force)
+    known = None if roles is None else read_roles(roles)
     specs: Sequence[str | None] = data or [None]
     limit = request["limit"]
     texts = [read_data(spec, model, columns=columns, limit=limit) for spec in specs]
@@ -93,6 +96,7 @@ def launch(
             replicates=replicates,
             name=name,
             command=this_command(),
+            roles=known,
             out=out,
             force=force,
             progress=progress,

@@ -12,6 +12,8 @@ from headtool.analysis.assembly import Findings, MaskNumbers, assemble, lines_of
 from headtool.analysis.comparison import TABLES
 from headtool.analysis.equivalence import check_margin
 from headtool.analysis.paired import Paired
+from headtool.analysis.role_runs import SavedRoles, check_roles, join_roles
+from headtool.analysis.roles import ROLE_COLUMNS, SURVIVAL_COLUMNS
 from headtool.cli.removal import families
 from headtool.cli.replication import replicate, replicates_of
 from headtool.cli.request import Request
@@ -31,7 +33,7 @@ from headtool.models.base import ModelAdapter
 from headtool.models.generation import Search
 from headtool.progress import Progress, labelled, silent
 from headtool.provenance import provenance
-from headtool.results import HeadScores, Outcomes
+from headtool.results import HeadScores, Outcomes, head_frame
 from headtool.runs import site_frame
 from headtool.stages import Stages
 from headtool.translation_metrics import TranslationMetric
@@ -60,13 +62,15 @@ class Pipeline:
         The same architecture trained again.
     name
         ``compare``, or ``curve``, which leaves out single heads.
+    roles
+        Roles of the model's heads, to be joined with the heads that methods keep.
     progress
         Reports progress.
 
     Raises
     ------
     HeadtoolError
-        If request, model and data do not fit together.
+        If request, model, data and roles do not fit together.
     """
 
     def __init__(
@@ -78,10 +82,15 @@ class Pipeline:
         *,
         replicates: Sequence[ModelAdapter] = (),
         name: str = "compare",
+        roles: SavedRoles | None = None,
         progress: Progress = silent,
     ) -> None:
         self.model, self.request, self.name, self.progress = model, request, name, progress
         self.sites = model.sites.restrict(request.kinds)
+        self.roles = roles
+        if roles is not None:
+            described_model = {"spec": model.spec, "sha256": model.fingerprint}
+            check_roles(roles, described_model, head_frame(self.sites))
         if request.per_kind and len(self.sites.kinds) == 1:
             raise HeadtoolError(
                 f"--per-kind needs several kinds of attention, and there is {self.sites.kinds[0]} "
@@ -213,6 +222,7 @@ class Pipeline:
             "splits": self.split.frame,
             "sites": sites,
             "failures": pd.DataFrame(selection.failures, columns=["stage", "method", "error"]),
+            **self._roles(assembled.tables["kept"]),
         }
         assert set(tables) == set(TABLES)
         for number, outcomes in enumerate(found.singles.values(), start=1):
@@ -226,6 +236,15 @@ class Pipeline:
         settings["notes"] = [*settings["notes"], *replicated.notes]
         settings["replicates"] = dict(replicated.models)
         return tables, self._settings(selection.scored, settings)
+
+    def _roles(self, kept: pd.DataFrame) -> dict[str, pd.DataFrame]:
+        """Roles and what is kept of them, without rows where none were given."""
+        import pandas as pd
+
+        if self.roles is not None:
+            return join_roles(self.roles, self.description["model"], kept)
+        columns = {"roles": ROLE_COLUMNS, "role_survival": SURVIVAL_COLUMNS}
+        return {name: pd.DataFrame(columns=list(names)) for name, names in columns.items()}
 
     def _evaluated(
         self, kept: Stages, selection: Selection, curves: Sequence[CurveMasks]
@@ -327,6 +346,7 @@ class Pipeline:
             "selection_source": self.split.selection_source,
             "provenance": {name: dict(scores.provenance) for name, scores in scored.items()},
             "versions": description["versions"],
+            **({"roles": self.roles.described} if self.roles is not None else {}),
             **found,
         }
 

@@ -18,7 +18,8 @@ EXAMPLES = (
     "Examples:\n\n"
     "headtool report runs/compared\n\n"
     "headtool report runs/compared --format latex --out paper/tables\n\n"
-    "headtool report runs/compared --format figures --out paper/figures --force"
+    "headtool report runs/compared --format figures --out paper/figures --force\n\n"
+    "headtool report runs/compared --roles runs/roles --out with-roles.html"
 )
 
 
@@ -59,11 +60,21 @@ Force = Annotated[
     bool,
     typer.Option("--force", metavar="", help="Replace a report that is already there."),
 ]
+Roles = Annotated[
+    Path | None,
+    typer.Option(
+        "--roles",
+        metavar="RUN",
+        help="A run of `headtool roles` on the model that RUN compares methods on: show the roles "
+        "of its heads, and which of them each method leaves.",
+    ),
+]
 
 
 def report(
     run: RunFolder,
     output: Format = ReportFormat.html,
+    roles: Roles = None,
     out: Out = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -76,4 +87,4 @@ def report(
     prepare_messages(quiet=quiet)
     from headtool.reports.writing import write_report
 
-    typer.echo(str(write_report(run, format=output.value, out=out, force=force)))
+    typer.echo(str(write_report(run, format=output.value, roles=roles, out=out, force=force)))

@@ -39,6 +39,8 @@ from headtool.errors import HeadtoolError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from headtool.analysis.comparison import Comparison
+    from headtool.analysis.role_runs import SavedRoles
     from headtool.data.conllu import Treebank
     from headtool.models.base import Examples
     from headtool.models.pieces import Pieces
@@ -172,7 +174,8 @@ def roles(
 
     survivors = _kept(kept)
     if run is not None:
-        frame, source = _saved(run, context)
+        saved = _saved(run, context)
+        frame, source = saved.frame, saved.source
     else:
         if treebank and data is not None:
             raise HeadtoolError("--treebank and --data exclude each other; leave one out")
@@ -226,7 +229,7 @@ def roles(
             "alpha": alpha,
         }
         source = provenance(adapter, examples, "roles", settings, "share", seed) | described
-        _check_model(survivors, source, model)
+        _check_model(survivors, source)
         with progress_bar(quiet=quiet) as progress:
             counts, notes = count_roles(
                 pieces, examples, request, parses=parses, seed=seed, progress=progress
@@ -239,8 +242,8 @@ def roles(
         note(line, quiet=quiet)
     survival = None
     if survivors is not None:
-        _check_model(survivors, source, str(run or model))
-        survival = surviving_roles(frame, survivors[1])
+        _check_model(survivors, source)
+        survival = surviving_roles(frame, survivors.kept)
     if run is None and output_dir is not None:
         _write(output_dir, source, frame, survival, adapter.sites, force)
         note(f"written to {output_dir}", quiet=quiet)
@@ -264,35 +267,27 @@ def _thresholds(text: str | None) -> dict[str, float]:
     return found
 
 
-def _kept(folder: Path | None) -> tuple[Path, pd.DataFrame, Mapping[str, Any]] | None:
+def _kept(folder: Path | None) -> Comparison | None:
     """Read which heads a comparison keeps."""
     if folder is None:
         return None
     from headtool.analysis.comparison import read_comparison
 
-    comparison = read_comparison(folder)
-    return folder, comparison.kept, comparison.settings
+    return read_comparison(folder)
 
 
-def _check_model(
-    survivors: tuple[Path, pd.DataFrame, Mapping[str, Any]] | None,
-    source: Mapping[str, Any],
-    name: str,
-) -> None:
+def _check_model(compared: Comparison | None, source: Mapping[str, Any]) -> None:
     """Refuse to join roles and kept heads of two models."""
-    if survivors is None:
+    if compared is None or compared.folder is None:
         return
-    theirs = survivors[2].get("model", {})
-    if theirs.get("sha256") != source["model"]["sha256"]:
-        raise HeadtoolError(
-            f"{survivors[0]} compares methods on {theirs.get('spec')}, another model than that of "
-            f"{name}; give a comparison of the same weights"
-        )
+    from headtool.analysis.role_runs import check_model
+
+    check_model(source["model"], compared.settings.get("model", {}), given=compared.folder)
 
 
-def _saved(folder: Path, context: typer.Context) -> tuple[pd.DataFrame, dict[str, Any]]:
+def _saved(folder: Path, context: typer.Context) -> SavedRoles:
     """Read a run; options that need the model are refused."""
-    from headtool.runs import read_run
+    from headtool.analysis.role_runs import read_roles
 
     for parameter in context.command.params:
         name = str(parameter.name)
@@ -302,11 +297,7 @@ def _saved(folder: Path, context: typer.Context) -> tuple[pd.DataFrame, dict[str
                 f"{parameter.opts[0]} needs the model, and {folder} is a finished run; leave one "
                 "of them out"
             )
-    saved = read_run(folder)
-    source = saved.manifest.get("provenance", {}).get("roles")
-    if not isinstance(source, dict) or "roles" not in saved.manifest["tables"]:
-        raise HeadtoolError(f"{folder} holds no roles; make some with headtool roles --out DIR")
-    return saved.table("roles"), source
+    return read_roles(folder)
 
 
 def _parsed(

@@ -52,7 +52,7 @@ class Figure:
     caption: str
     css: str = ""
     legend: Sequence[tuple[str, str]] = ()
-    """Class and name of what the drawings' colours stand for."""
+    """Class (or `Markup`) and name of what the drawings' colours stand for."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,8 @@ class View:
     """By budget; empty where nothing was chosen."""
     keeping: Mapping[int, Sequence[int]] = field(default_factory=dict)
     """How many methods keep each head, by budget; empty for a single method."""
+    by_role: bool = False
+    """Whether heads have the colours of their roles."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from headtool.analysis.equivalence import VERDICTS
 from headtool.reports.replicate_tables import replicate_tables
+from headtool.reports.role_tables import survival_tables
 from headtool.reports.stability_tables import stability_tables
 from headtool.reports.tables import plain_table, short
 from headtool.reports.text import visible
@@ -36,6 +37,8 @@ def comparison_tables(comparison: Comparison) -> Iterator[RenderableType]:
     yield from _stability(comparison)
     yield from _curves(comparison)
     yield from _kept(comparison)
+    if len(comparison.role_survival):
+        yield from survival_tables(comparison.role_survival)
 
 
 def curve_tables(comparison: Comparison) -> Iterator[RenderableType]:

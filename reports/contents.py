@@ -6,8 +6,9 @@ run's tables, or is a count, a difference or a selection of numbers that do.
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +19,7 @@ from headtool.runs import Run, read_run
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Contents", "read_contents", "records"]
+__all__ = ["Contents", "read_contents", "records", "with_roles"]
 
 _HEAD = ("kind", "layer", "head")
 _PAIR = ("method_x", "method_y")
@@ -85,7 +86,10 @@ _COLUMNS: dict[str, tuple[str, ...]] = {
         *(*_HEAD, "role", "detail", "share", "baseline", "threshold", "low", "high", "n"),
         *("p_adjusted", "label"),
     ),
-    "role_survival": ("method", "budget", "share", "role", "heads", "kept"),
+    "role_survival": (
+        *("method", "budget", "share", "role", "heads", "kept", "expected_within_layers"),
+        *("p_within_layers", "p_adjusted"),
+    ),
     "gates.sweep": ("lambda", "model", "heads", "loss"),
     "gates.evaluation": ("model", "heads", "loss"),
     "dsp.evaluation": ("model", "heads", "loss"),
@@ -129,6 +133,15 @@ class Contents:
     kind: str
     tables: Mapping[str, pd.DataFrame]
     settings: Mapping[str, Any]
+    joined: tuple[str, ...] = ()
+    """Tables that are not the run's own, but were joined with it."""
+
+    def every_table(self) -> Iterator[tuple[str, pd.DataFrame]]:
+        """All tables of the run by name, also those that reports do not show, and joined ones."""
+        for name in self.run.manifest["tables"]:
+            if name not in self.joined:
+                yield name, self.run.table(name)
+        yield from ((name, self.tables[name].copy()) for name in self.joined)
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table; one that the run lacks has all its columns and no rows."""
@@ -170,6 +183,18 @@ class Contents:
     def model(self) -> str:
         """The model's SPEC."""
         return str(self.described("model").get("spec", ""))
+
+    @property
+    def roles(self) -> Mapping[str, Any]:
+        """Provenance of the roles; empty for a run without any."""
+        found = self.described("roles") or self.described("provenance").get("roles")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def role_notes(self) -> list[str]:
+        """Lines that a reader of the roles must know."""
+        notes = self.roles.get("notes")
+        return [str(line) for line in notes] if isinstance(notes, list) else []
 
     @property
     def command(self) -> str:
@@ -265,6 +290,32 @@ def read_contents(folder: Path) -> Contents:
     return Contents(run, kind or _command_name(provenance), tables, settings)
 
 
+def with_roles(contents: Contents, folder: Path) -> Contents:
+    """Join a comparison with the roles that its model's heads have in another run.
+
+    Raises
+    ------
+    HeadtoolError
+        If the run is none of a comparison, `folder` holds no roles, or they are those of another
+        model or of other kinds of heads.
+    """
+    from headtool.analysis.role_runs import join_roles, read_roles
+
+    if "kept" not in contents.tables:
+        raise HeadtoolError(
+            f"{contents.run.folder} is a run of {contents.kind}, which keeps no heads to join with "
+            "--roles; give a run of compare or curve"
+        )
+    roles = read_roles(folder)
+    tables = join_roles(roles, contents.described("model"), contents.tables["kept"])
+    return dataclasses.replace(
+        contents,
+        tables={**contents.tables, **tables},
+        settings={**contents.settings, "roles": roles.described},
+        joined=tuple(tables),
+    )
+
+
 def _open(folder: Path) -> Run:
     """Read the manifest; a run that is still being made is named as such."""
     try:
@@ -327,7 +378,7 @@ def _command_name(provenance: Mapping[str, Any]) -> str:
 def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
     """Refuse a manifest whose parts have other types than headtool writes."""
     lists = ("methods", "data", "notes", "budgets")
-    mappings = ("whole", "tests", "model", "sources", "provenance", "versions")
+    mappings = ("whole", "tests", "model", "sources", "provenance", "versions", "roles")
     for names, wanted in ((lists, list), (mappings, dict)):
         for name in names:
             if not isinstance(settings.get(name, wanted()), wanted):

@@ -10,13 +10,16 @@ from headtool.reports.contents import Contents, records
 from headtool.reports.facts import level_of, margin_of, unchanged_note
 from headtool.reports.head_charts import Effect, caterpillar
 from headtool.reports.head_index import Heads, places, verdict_legend
+from headtool.reports.head_roles import HeadRoles
 from headtool.reports.head_sections import doing
 from headtool.reports.words import given, names, number
 
 __all__ = ["effects_section"]
 
 
-def effects_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Section | None:
+def effects_section(
+    contents: Contents, heads: Heads, roles: HeadRoles, text: Sequence[str]
+) -> Section | None:
     """What closing single heads changes, and the table of all heads."""
     if not heads.effects:
         return None
@@ -62,7 +65,7 @@ def effects_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Se
         "What single heads are worth",
         text=[*text, *_unchanged(contents, heads)],
         figures=[figure],
-        tables=[_table(contents, heads), *_best_table(contents)],
+        tables=[_table(contents, heads, roles), *_best_table(contents)],
     )
 
 
@@ -73,8 +76,8 @@ def _unchanged(contents: Contents, heads: Heads) -> list[str]:
     return [unchanged_note(examples)] if flat and heads.tests and examples else []
 
 
-def _table(contents: Contents, heads: Heads) -> DataTable:
-    """Every head: effect, tests, and its rank by each method."""
+def _table(contents: Contents, heads: Heads, roles: HeadRoles) -> DataTable:
+    """Every head: effect, tests, its rank by each method, and its roles."""
     columns = [Column("head", is_number=False), Column("effect"), Column("interval")]
     tested = bool(heads.tests) and "p" in next(iter(heads.tests.values()))
     if tested:
@@ -90,6 +93,7 @@ def _table(contents: Contents, heads: Heads) -> DataTable:
         if len(part := scores[scores["method"] == method])
     }
     columns += [Column(f"{method} rank") for method in ranks]
+    columns += [Column("roles", is_number=False)] if roles.known else []
     rows = []
     for i, place in enumerate(heads.places):
         row = heads.effects.get(place)
@@ -111,6 +115,7 @@ def _table(contents: Contents, heads: Heads) -> DataTable:
             Cell(str(by_place[place]), float(by_place[place])) if place in by_place else Cell("–")
             for by_place in ranks.values()
         ]
+        cells += [Cell(roles.words(i) or "–")] if roles.known else []
         rows.append(cells)
     return DataTable("every-head", f"All {len(rows)} heads", columns, rows, can_filter=True)
 

@@ -15,6 +15,8 @@ from headtool.reports.contents import Contents, records
 from headtool.reports.facts import band_of, ceiling_of, matched
 from headtool.reports.gate_sections import sweep_of
 from headtool.reports.head_index import Heads, places
+from headtool.reports.head_roles import HeadRoles
+from headtool.reports.role_figures import ROLE_COLOURS, draw_scores, draw_survival, shaped
 from headtool.reports.svg import clip
 from headtool.reports.views import choices_of
 from headtool.reports.words import names, number
@@ -113,9 +115,10 @@ def _telling_missing_letters() -> Iterator[None]:
 
 def _drawings(contents: Contents) -> Iterator[tuple[str, Callable[[], Figure]]]:
     heads = Heads(contents)
+    roles = HeadRoles(contents, heads)
     curves = contents.table("curves")
-    if choices_of(contents, heads) is not None:
-        yield "heads", lambda: _heads(contents, heads)
+    if choices_of(contents, heads, roles) is not None:
+        yield "heads", lambda: _heads(contents, heads, roles)
     if len(curves):
         yield "curves", lambda: _curves(contents)
         if curves["method"].astype(str).str.startswith("random-matched:").any():
@@ -124,6 +127,9 @@ def _drawings(contents: Contents) -> Iterator[tuple[str, Callable[[], Figure]]]:
         yield "sweep", lambda: _sweep(contents)
     if len(contents.table("agreement")):
         yield "agreement", lambda: _agreement(contents)
+        yield "scores", lambda: _scores(contents, heads, roles)
+    if all(shaped(contents)):
+        yield "role-survival", lambda: _survival(contents)
     if heads.effects:
         yield "effects", lambda: _effects(contents, heads)
     if len(contents.table("correlations")):
@@ -146,11 +152,30 @@ def _style(contents: Contents, method: str) -> dict[str, Any]:
     return {"color": _COLOURS[place], "linestyle": _DASHES[place]}
 
 
-def _heads(contents: Contents, heads: Heads) -> Figure:
-    """A grid for each method and kind; heads that the method removes are hollow."""
+def _survival(contents: Contents) -> Figure:
+    """Heads of each role that each method keeps."""
+    methods, roles = shaped(contents)
+    width = max(2.2, min(7.5, 0.5 + 1.05 * roles))
+    figure, axes = _new(methods, roles, width=width, height=0.35 + 0.95 * methods)
+    draw_survival(contents, axes)
+    return figure
+
+
+def _scores(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
+    """Two methods' scores of every head, relevance over confidence where both are there."""
+    figure, axes = _new(width=3.4, height=2.9)
+    draw_scores(contents, heads, roles, axes[0][0])
+    return figure
+
+
+def _heads(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
+    """A grid for each method and kind; heads that the method removes are hollow.
+
+    Letters in the last one are roles.
+    """
     import numpy as np
 
-    choices = choices_of(contents, heads)
+    choices = choices_of(contents, heads, roles)
     assert choices is not None
     budget = choices.budgets[choices.budget][0] if choices.budgets else None
     rows, columns = len(heads.kinds), len(choices.views)
@@ -176,6 +201,13 @@ def _heads(contents: Contents, heads: Heads) -> Figure:
             axis.tick_params(which="both", length=0)
             axis.set_xticks([0, shape[1] - 1])
             axis.set_yticks([0, shape[0] - 1])
+            for i in members if view.by_role else ():
+                layer, head = heads.places[i][1:]
+                first = roles.letters(i)[:1]
+                axis.text(
+                    head, layer, roles.letters(i), ha="center", va="center", fontsize=4,
+                    color=ROLE_COLOURS.get(first),
+                )  # fmt: skip
             axis.set_title(clip(view.name, 20) if row == 0 else "")
             if column == 0:
                 axis.set_ylabel(f"{kind}\nlayer")

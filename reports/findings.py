@@ -12,6 +12,7 @@ from headtool.reports.blocks import Finding
 from headtool.reports.contents import Contents
 from headtool.reports.facts import VERDICTS, alpha_of, ceiling_of, interval, margin_of, signed
 from headtool.reports.replicate_section import replicate_finding
+from headtool.reports.role_findings import surviving
 from headtool.reports.set_findings import additivity, kept_heads, together, winner
 from headtool.reports.stability_section import stability_finding
 from headtool.reports.words import (
@@ -38,6 +39,7 @@ def findings(contents: Contents) -> list[Finding]:
         _untested(contents),
         together(contents),
         winner(contents),
+        surviving(contents),
         _agreement(contents),
         stability_finding(contents),
         replicate_finding(contents),

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from headtool.reports.head_roles import stripes
 from headtool.reports.svg import Scale, clip, element, path
 from headtool.reports.words import number
 
@@ -25,6 +26,7 @@ __all__ = [
 ]
 
 LEVELS = 7  # steps of the colour scale
+_LETTERED = 18  # pixels of a cell that has room for letters
 
 
 def level(value: float, low: float, high: float) -> int:
@@ -44,6 +46,8 @@ class SquareCell:
     mark: str = ""
     number: int | None = None
     """The head's number in the page's data."""
+    roles: Sequence[str] = ()
+    letters: str = ""
 
 
 def head_grid(
@@ -53,6 +57,7 @@ def head_grid(
     size: int,
     interactive: bool,
     view: int | None = None,
+    by_role: bool = False,
 ) -> Markup:
     """Layers down, heads across.
 
@@ -68,6 +73,8 @@ def head_grid(
         Whether layers and heads are numbered, and heads can be asked about one by one.
     view
         Number of what the grid shows in the page's data, for a grid that is not interactive.
+    by_role
+        Whether heads have the colours of their roles.
     """
     layers = sorted({layer for layer, _ in cells})
     width = max((head for _, head in cells), default=0) + 1
@@ -99,7 +106,7 @@ def head_grid(
         role="grid" if interactive else "img",
         aria_label=label,
         data_view=view,
-        class_="heads",
+        class_="heads by-role" if by_role else "heads",
     )
 
 
@@ -108,12 +115,19 @@ def _axis_text(value: int, x: float, y: float, anchor: str) -> Markup:
 
 
 def _cell(cell: SquareCell, x: float, y: float, side: float, interactive: bool) -> Markup:
-    middle = x + side / 2, y + side / 2
+    written = cell.letters and side >= _LETTERED
+    middle = x + side / 2, y + side * (0.34 if written else 0.5)
     return element(
         "g",
         element("title", cell.label) if not interactive and cell.label else None,
         element("rect", x=x, y=y, width=side, height=side, rx=min(3, side / 6)),
-        mark(cell.mark, *middle, side / 5) if cell.mark else None,
+        stripes(cell.roles, x, y, side) if cell.roles else None,
+        mark(cell.mark, *middle, side / (6 if written else 5)) if cell.mark else None,
+        element(
+            "text", cell.letters, x=middle[0], y=y + side * 0.9, text_anchor="middle", class_="role"
+        )
+        if written
+        else None,
         class_=f"cell {cell.classes}",
         data_head=cell.number if interactive else None,
         data_of=None if interactive else cell.number,

@@ -25,7 +25,7 @@ class Heads:
             contents.tables[n]
             for n in ("scores", "tests", "ablation", "sequential", "best")
             if n in contents.tables
-        ]
+        ] or [contents.table("roles")]
         found: dict[Place, None] = {}
         for frame in frames:
             found |= dict.fromkeys(places(frame))

@@ -11,6 +11,8 @@ from headtool.reports.contents import Contents
 from headtool.reports.facts import matched
 from headtool.reports.head_charts import SquareCell, head_grid
 from headtool.reports.head_index import Heads, Place, verdict_legend
+from headtool.reports.head_roles import HeadRoles
+from headtool.reports.role_sections import survival_words
 from headtool.reports.svg import element
 from headtool.reports.views import choices_of
 from headtool.reports.words import number, p_value
@@ -20,29 +22,36 @@ if TYPE_CHECKING:
 
 __all__ = ["doing", "heads_section"]
 
+_BY_ROLE = (
+    "Heads have the colours of their roles, side by side where there are several; pale heads have "
+    "no role, dashed ones were not looked at."
+)
+_ROLE_STATES = ("unseen", "seen")  # whether a head was looked at
 _FEW = 300  # heads up to which also the small grids name each
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # one character a head in the page's data
 
 
-def heads_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Section | None:
+def heads_section(
+    contents: Contents, heads: Heads, roles: HeadRoles, text: Sequence[str]
+) -> Section | None:
     """Which heads each method keeps, on the grid of layers and heads."""
-    choices = choices_of(contents, heads)
+    choices = choices_of(contents, heads, roles)
     if choices is None:
         return None
     shown = choices.views[choices.view]
     main = Figure(
         [
-            Panel(_grid(heads, choices, choices.view, kind, interactive=True), title=kind)
+            Panel(_grid(heads, roles, choices, choices.view, kind, interactive=True), title=kind)
             for kind in heads.kinds
         ],
-        _caption(contents, heads, shown, choices),
+        _caption(contents, heads, roles, shown, choices),
         css="grids",
-        legend=_legend(heads, bool(choices.budgets)),
+        legend=[*_legend(heads, shown, bool(choices.budgets)), *roles.legend],
     )
     figures = [main]
     if len(choices.views) > 1:
         panels = [
-            Panel(_small(heads, choices, which), title=view.name, css="small")
+            Panel(_small(heads, roles, choices, which), title=view.name, css="small")
             for which, view in enumerate(choices.views)
         ]
         share = choices.budgets[choices.budget][1] if choices.budgets else ""
@@ -52,6 +61,8 @@ def heads_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Sect
         )
     scored = [view for view in choices.views if view.ranks]
     title = "Which heads each method keeps" if choices.budgets else "How important each head is"
+    if shown.by_role:
+        title = "Which heads have which role"
     return Section(
         "heads",
         title,
@@ -61,7 +72,7 @@ def heads_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Sect
             *([_kept_table(heads, choices)] if choices.budgets else []),
             *([_score_table(heads, scored)] if scored else []),
         ],
-        data=_data(contents, heads, choices),
+        data=_data(contents, heads, roles, choices),
         choices=choices,
     )
 
@@ -69,7 +80,7 @@ def heads_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Sect
 def _kept_table(heads: Heads, choices: Choices) -> DataTable:
     """The heads that each method keeps at the budget shown first, a layer in a row."""
     budget, share = choices.budgets[choices.budget]
-    views = [view for view in choices.views if not view.keeping]
+    views = [view for view in choices.views if view.kept and not view.keeping]
     sites = list(dict.fromkeys((kind, layer) for kind, layer, _ in heads.places))
     columns = [Column("layer", is_number=False)]
     columns += [Column(view.name, is_number=False) for view in views]
@@ -105,9 +116,9 @@ def _score_table(heads: Heads, views: Sequence[View]) -> DataTable:
     return DataTable("scores", "All scores", columns, rows, can_filter=True)
 
 
-def _small(heads: Heads, choices: Choices, which: int) -> Markup:
+def _small(heads: Heads, roles: HeadRoles, choices: Choices, which: int) -> Markup:
     """The grids of all kinds of one view, small and side by side."""
-    grids = [_grid(heads, choices, which, kind, interactive=False) for kind in heads.kinds]
+    grids = [_grid(heads, roles, choices, which, kind, interactive=False) for kind in heads.kinds]
     if len(grids) == 1:
         return grids[0]
     named = [
@@ -117,7 +128,9 @@ def _small(heads: Heads, choices: Choices, which: int) -> Markup:
     return element("div", *named, class_="kinds")
 
 
-def _grid(heads: Heads, choices: Choices, which: int, kind: str, *, interactive: bool) -> Markup:
+def _grid(
+    heads: Heads, roles: HeadRoles, choices: Choices, which: int, kind: str, *, interactive: bool
+) -> Markup:
     view = choices.views[which]
     budget = choices.budgets[choices.budget][0] if choices.budgets else None
     stays = view.kept.get(budget) if budget is not None else None
@@ -134,32 +147,45 @@ def _grid(heads: Heads, choices: Choices, which: int, kind: str, *, interactive:
             state,
             f"rank {view.ranks[i]}" if view.ranks and view.ranks[i] else "",
             verdict,
+            roles.words(i) if roles.known else "",
         ]
+        if view.by_role:
+            css = _ROLE_STATES[roles.of[i] is not None]
+        else:
+            css = f"{state} s{step}" if step >= 0 else f"{state} unknown"
         cells[place[1:]] = SquareCell(
-            f"{state} s{step}" if step >= 0 else f"{state} unknown",
+            css,
             ", ".join(word for word in words if word) if interactive or few else "",
             verdict if interactive else "",
             i,
+            (roles.of[i] or ()) if interactive or view.by_role else (),
+            roles.letters(i) if interactive else "",
         )
     width = max(head for _, head in cells) + 1
-    size = max(10, min(28, 680 // width)) if interactive else max(4, min(11, 150 // width))
+    largest = 32 if roles.known else 28
+    size = max(10, min(largest, 680 // width)) if interactive else max(4, min(11, 150 // width))
     return head_grid(
         cells,
         label=f"{view.name}, {kind}",
         size=size,
         interactive=interactive,
         view=None if interactive else which,
+        by_role=view.by_role,
     )
 
 
-def _legend(heads: Heads, budgets: bool) -> list[tuple[str, str]]:
-    legend = [("scale", "least to most important")]
+def _legend(heads: Heads, view: View, budgets: bool) -> list[tuple[str, str]]:
+    legend = [] if view.by_role else [("scale", "least to most important")]
     if budgets:
         legend += [("swatch kept", "kept"), ("swatch removed", "removed")]
     return legend + [(css, name) for css, name in verdict_legend(heads) if name != "undecided"]
 
 
-def _caption(contents: Contents, heads: Heads, view: View, choices: Choices) -> str:
+def _caption(
+    contents: Contents, heads: Heads, roles: HeadRoles, view: View, choices: Choices
+) -> str:
+    if view.by_role:
+        return f"Layers down, heads across. {_BY_ROLE}"
     if not view.ranks:
         return (
             f"Layers down, heads across: {view.name} {doing(contents)}. Darker heads matter more."
@@ -167,10 +193,12 @@ def _caption(contents: Contents, heads: Heads, view: View, choices: Choices) -> 
     text = "Layers down, heads across; the shade is the method's score."
     if choices.budgets:
         text += " Filled heads are kept, hollow ones removed."
-    if choices.views[-1].keeping:
+    if any(other.keeping for other in choices.views):
         text += " The shade of the consensus is the number of methods that keep the head."
     if heads.tests:
         text += " The marks are verdicts on single heads; heads without a mark are undecided."
+    if roles.known:
+        text += f" Letters are roles. With the choice roles, {_BY_ROLE[0].lower()}{_BY_ROLE[1:]}"
     return text
 
 
@@ -179,12 +207,22 @@ def doing(contents: Contents) -> str:
     return "when the head is left alone in its site" if contents.all_but_one else "without the head"
 
 
-def _data(contents: Contents, heads: Heads, choices: Choices) -> dict[str, Any]:
+def _data(contents: Contents, heads: Heads, roles: HeadRoles, choices: Choices) -> dict[str, Any]:
     """What the page's script knows: everything as it is to be shown."""
     budgets = [budget for budget, _ in choices.budgets]
+    known: dict[str, Any] = {}
+    if roles.known:
+        known = {
+            "roles": [roles.words(i) for i in range(len(heads.places))],
+            "roleSummary": roles.summary,
+        }
     return {
+        **known,
         "heads": heads.names,
-        "facts": [_facts(contents, heads, place) for place in heads.places],
+        "facts": [
+            _facts(contents, heads, place) + (roles.lines(i) if roles.known else [])
+            for i, place in enumerate(heads.places)
+        ],
         "verdicts": [heads.verdict(place) for place in heads.places],
         "views": [
             {
@@ -196,6 +234,8 @@ def _data(contents: Contents, heads: Heads, choices: Choices) -> dict[str, Any]:
                     "".join("01"[stay] for stay in view.kept[b]) for b in budgets if b in view.kept
                 ],
                 "left": [_left(contents, view.name, b) for b in budgets],
+                "survival": [survival_words(contents, view.name, b) for b in budgets],
+                "byRole": view.by_role,
                 "keeping": [
                     "".join(_DIGITS[count] for count in view.keeping[b])
                     for b in budgets
@@ -204,7 +244,10 @@ def _data(contents: Contents, heads: Heads, choices: Choices) -> dict[str, Any]:
             }
             for view in choices.views
         ],
-        "budgets": [{"heads": budget, "share": share} for budget, share in choices.budgets],
+        "budgets": [
+            {"heads": budget, "share": share, "at": budget / len(heads.places)}
+            for budget, share in choices.budgets
+        ],
         "metric": contents.measure,
         "view": choices.view,
         "budget": choices.budget,

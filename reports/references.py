@@ -88,6 +88,10 @@ _RBO = (
     "ACM Transactions on Information Systems 28."
 )
 _MICHEL = "Michel, Levy & Neubig (2019), Are sixteen heads really better than one? NeurIPS."
+_VOITA = (
+    "Voita, Talbot, Moiseev, Sennrich & Titov (2019), Analyzing multi-head self-attention: "
+    "specialized heads do the heavy lifting, the rest can be pruned. ACL."
+)
 _SPEARMAN = (
     "Spearman (1904), The proof and measurement of association between two things. "
     "American Journal of Psychology 15."
@@ -105,7 +109,7 @@ def describe_procedure(contents: Contents) -> Procedure:
     """Say how the run's tables were made."""
     said: list[str] = []
     cited: list[str] = []
-    for part in (_scoring, _testing, _comparing, _subsampling, _pruning, _correlating):
+    for part in (_scoring, _testing, _comparing, _subsampling, _pruning, _looking, _correlating):
         sentences, references = part(contents)
         said += sentences
         cited += references
@@ -220,6 +224,28 @@ def _pruning(contents: Contents) -> _Part:
         "of areas are corrected by Holm."
     )
     return said, [_MICHEL, _INTERVALS["percentile"][1], _CORRECTIONS["holm"][1], *cited]
+
+
+def _looking(contents: Contents) -> _Part:
+    if "roles" not in contents.tables:
+        return [], []
+    options = contents.roles.get("options")
+    how = options if isinstance(options, Mapping) else {}
+    correction, citation = _CORRECTIONS.get(str(how.get("correction")), ("a correction", ""))
+    alpha = how.get("alpha")
+    level = f" at {given(float(alpha))}" if isinstance(alpha, int | float) else ""
+    said = [
+        "The role of a head is where its largest attention weights lie: it has one if enough of "
+        "its queries fit, and more than a baseline's by a test with sentences as units, with "
+        f"{correction} within each role{level}."
+    ]
+    if "role_survival" not in contents.tables:
+        return said, [_VOITA, citation]
+    said.append(
+        "Heads of a role that stay were held against as many heads drawn at random in each layer "
+        "as stay there, exactly (a sum of hypergeometric numbers), with Holm's correction."
+    )
+    return said, [_VOITA, citation, _CORRECTIONS["holm"][1]]
 
 
 def _correlating(contents: Contents) -> _Part:

@@ -11,8 +11,10 @@ from headtool.reports.contents import Contents, records
 from headtool.reports.facts import ceiling_of
 from headtool.reports.head_charts import LEVELS, level
 from headtool.reports.head_index import Heads, places, verdict_legend
+from headtool.reports.head_roles import HeadRoles
 from headtool.reports.line_charts import Interval, interval_chart
 from headtool.reports.relation_charts import Point, coefficient, matrix, scatter
+from headtool.reports.score_charts import score_data, score_figure
 from headtool.reports.words import names, number, p_value, percent
 
 __all__ = ["agreement_section", "data_section"]
@@ -26,7 +28,9 @@ _NAMED = 5
 _DIAGONAL = " On the diagonal: of a method with itself on other examples."
 
 
-def agreement_section(contents: Contents, text: Sequence[str]) -> Section | None:
+def agreement_section(
+    contents: Contents, heads: Heads, roles: HeadRoles, text: Sequence[str]
+) -> Section | None:
     """How alike the methods rank heads and which they keep."""
     pairs = contents.table("agreement")
     if pairs.empty:
@@ -45,13 +49,14 @@ def agreement_section(contents: Contents, text: Sequence[str]) -> Section | None
         "order, 0 for none in common." + (_DIAGONAL if len(contents.table("stability")) else ""),
         css="agreement",
     )
+    scores = score_figure(contents, heads, roles)
     return Section(
         "agreement",
         "Do the methods agree?",
         text=text,
-        figures=[figure],
+        figures=[figure, *([scores] if scores else [])],
         tables=[_agreement_table(pairs), *_overlap_tables(contents)],
-        data={"agreement": _data(contents)},
+        data={"agreement": _data(contents), **score_data(contents, heads)},
     )
 
 

@@ -15,7 +15,7 @@ from headtool.reports.text import visible
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-__all__ = ["role_summary", "role_tables"]
+__all__ = ["role_summary", "role_tables", "survival_tables"]
 
 _HEADS_OF_ROLE = 8
 _RELATIONS = 24
@@ -58,7 +58,7 @@ def role_tables(
         else:
             yield from _heads(part, str(role), str(kind))
     if survival is not None:
-        yield from _survival(survival)
+        yield from survival_tables(survival)
 
 
 def role_summary(tested: pd.DataFrame) -> pd.DataFrame:
@@ -150,7 +150,7 @@ def _left_out(count: int, what: str) -> Iterator[RenderableType]:
         yield Text(f"and {count} more {what}; --format csv shows all", style="dim")
 
 
-def _survival(survival: pd.DataFrame) -> Iterator[RenderableType]:
+def survival_tables(survival: pd.DataFrame) -> Iterator[RenderableType]:
     """Heads of every role that stay, a line per method and budget."""
     yield Text.assemble(
         ("\nsurviving roles", "bold"),

@@ -15,12 +15,14 @@ from headtool.reports.facts import VERDICTS
 from headtool.reports.findings import findings
 from headtool.reports.gate_sections import gates_section
 from headtool.reports.head_index import Heads
+from headtool.reports.head_roles import HeadRoles
 from headtool.reports.head_sections import heads_section
 from headtool.reports.references import Procedure, describe_procedure
 from headtool.reports.relation_sections import agreement_section, data_section
 from headtool.reports.replicate_section import replicate_section
+from headtool.reports.role_sections import roles_section
 from headtool.reports.stability_section import stability_section
-from headtool.reports.table_sections import dynamics_section, roles_section
+from headtool.reports.table_sections import dynamics_section
 from headtool.reports.words import listed, names, number, sentence
 
 __all__ = ["Page", "build_page", "opening", "origin", "subtitle"]
@@ -48,19 +50,20 @@ def build_page(contents: Contents) -> Page:
     found = findings(contents)
     details = {finding.topic: [finding.detail] for finding in found if finding.detail}
     heads = Heads(contents)
+    roles = HeadRoles(contents, heads)
     sections = [
         section
         for section in (
-            heads_section(contents, heads, details.get("kept", [])),
+            heads_section(contents, heads, roles, details.get("kept", [])),
             curves_section(contents, [*details.get("curves", []), *details.get("winner", [])]),
-            agreement_section(contents, details.get("agreement", [])),
+            roles_section(contents, details.get("roles", [])),
+            agreement_section(contents, heads, roles, details.get("agreement", [])),
             stability_section(contents, heads, details.get("stability", [])),
             replicate_section(contents, details.get("replicates", [])),
-            effects_section(contents, heads, details.get("heads", [])),
+            effects_section(contents, heads, roles, details.get("heads", [])),
             data_section(contents, heads, details.get("data", [])),
             additivity_section(contents, details.get("additivity", [])),
             gates_section(contents),
-            roles_section(contents),
             dynamics_section(contents),
         )
         if section is not None
@@ -78,7 +81,11 @@ def build_page(contents: Contents) -> Page:
         created=contents.created.partition("T")[0],
         opening=opening(contents),
         verdicts=_verdicts(heads),
-        warnings=[*failures, *(_written(contents, line) for line in contents.notes)],
+        warnings=[
+            *failures,
+            *(_written(contents, line) for line in contents.notes),
+            *(sentence(f"roles: {line}") for line in contents.role_notes),
+        ],
         sections=sections,
         procedure=describe_procedure(contents),
         origin=origin(contents),
@@ -151,6 +158,7 @@ def origin(contents: Contents) -> list[tuple[str, str]]:
         options = how.get("options") if isinstance(how, Mapping) else None
         if isinstance(options, Mapping):
             rows.append((method, ", ".join(f"{k}={_plain(v)}" for k, v in options.items()) or "–"))
+    rows += _origin_of_roles(contents)
     kept = (
         *("seed", "metric", "margin", "alpha", "resamples", "draws", "steps"),
         *("iterative", "keep_one_per_layer", "per_kind", "select_data", "stability"),
@@ -160,6 +168,22 @@ def origin(contents: Contents) -> list[tuple[str, str]]:
     versions = [f"{name} {version}" for name, version in contents.described("versions").items()]
     rows += [("versions", ", ".join(versions)), ("written", contents.created)]
     return [(name, value) for name, value in rows if value]
+
+
+def _origin_of_roles(contents: Contents) -> list[tuple[str, str]]:
+    """What reproduces the roles, where they are those of another run."""
+    roles = contents.described("roles")
+    rows = []
+    source = roles.get("treebank", roles.get("data"))
+    if isinstance(source, Mapping):
+        rows = [
+            ("roles on", _joined(source, "spec")),
+            ("roles on SHA-256", _joined(source, "sha256")),
+        ]
+    options = roles.get("options")
+    if isinstance(options, Mapping):
+        rows.append(("roles by", ", ".join(f"{k}={_plain(v)}" for k, v in options.items())))
+    return [*rows, ("roles made with", str(roles.get("command", "")))]
 
 
 def _joined(values: Mapping[str, Any], *keys: str) -> str:

@@ -11,6 +11,7 @@ from headtool.reports.contents import Contents, records
 from headtool.reports.facts import default_budget
 from headtool.reports.head_charts import LEVELS, level
 from headtool.reports.head_index import Heads, places
+from headtool.reports.head_roles import HeadRoles
 from headtool.reports.words import number, percent
 
 __all__ = ["CONSENSUS", "choices_of"]
@@ -18,10 +19,11 @@ __all__ = ["CONSENSUS", "choices_of"]
 CONSENSUS = "consensus"
 
 
-def choices_of(contents: Contents, heads: Heads) -> Choices | None:
-    """What there is to choose from; None for a run without scores or effects."""
+def choices_of(contents: Contents, heads: Heads, roles: HeadRoles) -> Choices | None:
+    """What there is to choose from; None for a run without scores, effects or roles."""
     views = _score_views(contents, heads) or _effect_view(contents, heads)
-    if not views:
+    by_role = [View("roles", "", [-1] * len(heads.places), [], by_role=True)] if roles.known else []
+    if not views and not by_role:
         return None
     kept = contents.table("kept")
     pairs = kept[["budget", "share"]].drop_duplicates("budget").sort_values("budget")
@@ -32,7 +34,7 @@ def choices_of(contents: Contents, heads: Heads) -> Choices | None:
     place = next((i for i, (budget, _) in enumerate(budgets) if budget == default), 0)
     if budgets and len(views) > 1:
         views = [*views, _consensus(views, budgets[place][0])]
-    return Choices(views, budgets, 0, place)
+    return Choices([*views, *by_role], budgets, 0, place)
 
 
 def _consensus(views: Sequence[View], budget: int) -> View:

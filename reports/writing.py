@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headtool.errors import HeadtoolError, unknown
-from headtool.reports.contents import Contents, read_contents
+from headtool.reports.contents import Contents, read_contents, with_roles
 
 __all__ = ["FORMATS", "write_report"]
 
@@ -28,6 +28,7 @@ def write_report(
     run: Path,
     *,
     format: str = "html",
+    roles: Path | None = None,
     out: Path | None = None,
     force: bool = False,
 ) -> Path:
@@ -39,6 +40,8 @@ def write_report(
         The run directory.
     format
         One of `FORMATS`: a file for ``html`` and ``markdown``, a folder for the others.
+    roles
+        A run of ``headtool roles`` on the model that `run` compares methods on, to be joined.
     out
         Where to. None: inside the run, under the format's default name.
     force
@@ -52,12 +55,14 @@ def write_report(
     Raises
     ------
     HeadtoolError
-        If there is no finished run, it is damaged or of another version, or `out` cannot be
-        written.
+        If there is no finished run, it is damaged or of another version, `roles` does not belong
+        to it, or `out` cannot be written.
     """
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
     contents = read_contents(run)
+    if roles is not None:
+        contents = with_roles(contents, roles)
     name, endings = FORMATS[format]
     place = out if out is not None else run / name
     try:
@@ -102,12 +107,11 @@ def _render(contents: Contents, format: str, place: Path) -> None:
 
 
 def _write_csv(contents: Contents, folder: Path) -> None:
-    """Every table of the run, all digits kept; what is not computed is an empty field."""
+    """Every table, all digits kept; what is not computed is an empty field."""
     import pyarrow as pa
     from pyarrow import csv
 
-    for name in contents.run.manifest["tables"]:
-        frame = contents.run.table(name)
+    for name, frame in contents.every_table():
         for column in frame.columns[frame.dtypes == "category"]:
             frame[column] = frame[column].astype(str)
         csv.write_csv(pa.Table.from_pandas(frame, preserve_index=False), folder / f"{name}.csv")

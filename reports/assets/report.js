@@ -48,7 +48,7 @@
   const views = data.views || [], budgets = data.budgets || [];
   const cells = all(".cell[data-head]");
 
-  const methods = views.filter((view) => !view.keeping.length);
+  const methods = views.filter((view) => view.kept.length && !view.keeping.length);
   const keeping = (view, head) => parseInt(view.keeping[state.budget][head], 36);
 
   function lines(head) {
@@ -74,18 +74,22 @@
     return known;
   }
 
+  const roles = data.roles || [];
   function paint(cell, view, head, small) {
     const step = view.keeping.length ? Math.floor(6 * keeping(view, head) / methods.length) : view.steps[head];
     const stays = view.kept.length ? (view.kept[state.budget][head] === "1" ? "kept" : "removed") : "";
-    cell.setAttribute("class", `cell ${stays} ${step === "x" ? "unknown" : `s${step}`}`);
+    const shade = view.byRole ? (roles[head] === "not looked at" ? "unseen" : "seen") : step === "x" ? "unknown" : `s${step}`;
+    cell.setAttribute("class", `cell ${stays} ${shade}`);
     if (small) return;
-    const words = [data.heads[head], stays, view.ranks[head] ? `rank ${view.ranks[head]}` : "", data.verdicts[head]];
+    const rank = view.ranks[head] ? `rank ${view.ranks[head]}` : "";
+    const words = [data.heads[head], stays, rank, data.verdicts[head], roles[head]];
     cell.setAttribute("aria-label", words.filter(Boolean).join(", "));
   }
 
   function update() {
     const view = views[state.view];
     for (const cell of cells) paint(cell, view, Number(cell.dataset.head), false);
+    for (const grid of all("figure.grids svg.heads")) grid.classList.toggle("by-role", view.byRole);
     all("figure.multiples svg.heads").forEach((svg) => {
       const other = views[Number(svg.dataset.view)];
       if (other) all(".cell", svg).forEach((cell) => paint(cell, other, Number(cell.dataset.of), true));
@@ -95,7 +99,7 @@
       one(".budget output").textContent = `${heads} (${share})`;
       one("#budget").setAttribute("aria-valuetext", `${heads} heads, ${share}`);
       const count = (wanted) => data.heads.filter((_, head) => wanted(head)).length;
-      let text = view.keeping.length
+      let text = view.byRole ? data.roleSummary.slice(0, -1) : view.keeping.length
         ? `Kept by all methods: ${count((head) => keeping(view, head) === methods.length)}; by none: `
           + `${count((head) => keeping(view, head) === 0)}; disputed: `
           + `${count((head) => keeping(view, head) % methods.length > 0)} of ${data.heads.length} heads`
@@ -103,12 +107,15 @@
       const left = view.left[state.budget];
       if (left.length) text += `; ${data.metric} ${left[0]}`;
       if (left.length > 1) text += `, random masks with as many heads in every layer ${left[1]}`;
-      one(".summary").textContent = `${text}.`;
+      one(".summary").textContent = `${text}. ${view.survival[state.budget]}`.trim();
       for (const caption of all("figure.multiples figcaption span")) {
         caption.textContent = `All methods side by side with ${share} of the heads removed.`;
       }
       markBudget();
-    } else if (one(".summary")) one(".summary").hidden = true;
+    } else if (one(".summary")) {
+      one(".summary").hidden = !view.byRole;
+      one(".summary").textContent = view.byRole ? data.roleSummary : "";
+    }
     showAgreement();
   }
 
@@ -126,7 +133,8 @@
   for (const target of all("[data-head]")) {
     const show = () => {
       const head = Number(target.dataset.head);
-      showTip(data.heads[head], lines(head), ...middle(target));
+      const known = target.closest("figure.scores") ? scoreLines(head) : lines(head);
+      showTip(data.heads[head], known, ...middle(target));
     };
     target.addEventListener("pointerenter", show);
     target.addEventListener("pointerleave", hideTip);
@@ -171,6 +179,8 @@
     return x;
   }
   function markBudget() {
+    if (!budgets.length) return;
+    for (const svg of all("svg.mini")) moveCursor(svg, budgets[state.budget].at);
     if (!data.curves || !budgets.length) return;
     const at = data.curves.labels.indexOf(budgets[state.budget].share);
     if (at >= 0) for (const svg of charts) moveCursor(svg, data.curves.shares[at]);
@@ -238,6 +248,53 @@
     const where = tables.length > 1 ? ` with ${budgets[state.budget].share} of the heads removed (chosen above)` : "";
     const own = known["0,0"] ? " On the diagonal: of a method with itself on other examples." : "";
     one("figure.agreement figcaption span").textContent = `Agreement of each two methods: ${title}${where}.${own}`;
+  }
+
+  // --- scores of two methods against each other
+  const scatter = one("figure.scores svg.chart"), choosers = all("figure.scores select");
+  const svgElement = (name, attributes, text) => {
+    const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    if (text !== undefined) made.textContent = text;
+    return made;
+  };
+  const chosenAxes = () => choosers.map((chooser) => data.scores.axes[Number(chooser.value)]);
+  function scoreLines(head) {
+    const known = chosenAxes().map(({ name }) => [name, views.find((view) => view.name === name).values[head]]);
+    return [...known, ...data.facts[head]];
+  }
+  function showScores() {
+    const [x, y] = chosenAxes(), [left, right, bottom, top] = data.scores.frame;
+    const across = (at) => (left + at * (right - left)).toFixed(1), up = (at) => (bottom + at * (top - bottom)).toFixed(1);
+    for (const point of all(".point", scatter)) {
+      const a = x.at[point.dataset.head], b = y.at[point.dataset.head];
+      point.setAttribute("visibility", a === null || b === null ? "hidden" : "visible");
+      point.setAttribute("transform", `translate(${across(a ?? 0)} ${up(b ?? 0)})`);
+    }
+    const tick = (where, line, text, words) => {
+      const made = svgElement("g", { transform: where });
+      made.append(svgElement("line", { ...line, class: "rule" }), svgElement("text", { ...text, class: "tick" }, words));
+      return made;
+    };
+    one(".below", scatter).replaceChildren(...x.ticks.map(([at, words]) => tick(
+      `translate(${across(at)} 0)`, { y1: top, y2: bottom }, { y: bottom + 20, "text-anchor": "middle" }, words)));
+    one(".beside", scatter).replaceChildren(...y.ticks.map(([at, words]) => tick(
+      `translate(0 ${up(at)})`, { x1: left, x2: right }, { x: left - 7, dy: ".35em", "text-anchor": "end" }, words)));
+    one(".name-x", scatter).textContent = x.title;
+    one(".name-y", scatter).textContent = y.title;
+    scatter.setAttribute("aria-label", `${y.name} against ${x.name}: the score of every head by both`);
+    one("figure.scores figcaption span").textContent = data.scores.captions[choosers[0].value][choosers[1].value];
+  }
+  if (scatter && data.scores) {
+    choosers.forEach((chooser, place) => {
+      data.scores.axes.forEach(({ name }, number) => {
+        const option = make("option", name);
+        option.value = number;
+        chooser.append(option);
+      });
+      chooser.value = data.scores.pair[place];
+      chooser.addEventListener("input", showScores);
+    });
   }
 
   // --- tables: sort by a column, filter by words

@@ -192,7 +192,8 @@ def test_a_comparison_of_another_model_is_refused(
     saved_comparison(workplace / "compared", "0" * 64)
     done = headtool("roles", "--model", bert, "--treebank", treebank, "--kept", "compared")
     assert done.code == 2
-    assert "compared compares methods on theirs, another model" in done.err
+    assert "compared is about another model" in done.err
+    assert "methods were compared on theirs" in done.err
 
 
 # -- bad input ----------------------------------------------------------------------------------
@@ -271,7 +272,7 @@ def test_options_that_a_finished_run_cannot_take(
         ("run --treebank dev.conllu", "--treebank needs the model"),
         ("run --out other", "--out needs the model"),
         ("dev.conllu", "dev.conllu"),
-        ("compared", "compared holds no roles"),
+        ("compared", "compared is a run of compare and holds no roles"),
         ("run --kept run", "run holds no comparison"),
     ):
         done = headtool("roles", *arguments.split())

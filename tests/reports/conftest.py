@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headtool.reports.contents import Contents, read_contents
+from headtool.reports.contents import Contents, read_contents, with_roles
+from headtool.reports.head_index import places
+from headtool.reports.html import render_html
 
 from .synthetic import write_comparison
+from .synthetic_roles import HEADS, role_frame, write_roles
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+@dataclass
+class Seen:
+    """What a page did besides showing itself."""
+
+    messages: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    dialogs: list[str] = field(default_factory=list)
+
+
+Open = Callable[..., Any]
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +46,21 @@ def contents(compared: Path) -> Contents:
     return read_contents(compared)
 
 
+@pytest.fixture(scope="session")
+def with_known_roles(compared: Path, tmp_path_factory: pytest.TempPathFactory) -> Contents:
+    """The comparison with roles: the heads that gradient keeps longest are positional.
+
+    Every sixth head is syntactic, so that some have both roles; none is found for rare tokens; the
+    data could not tell which heads are of punctuation.
+    """
+    contents = read_contents(compared)
+    kept = contents.table("kept").query("method == 'gradient' and kept and budget == 58")
+    having = {"positional": places(kept), "syntactic": HEADS[::6], "rare-token": []}
+    folder = tmp_path_factory.mktemp("roles") / "roles"
+    write_roles(folder, role_frame(having, untested=["punctuation"]))
+    return with_roles(contents, folder)
+
+
 @pytest.fixture
 def make(tmp_path: Path) -> Callable[..., Contents]:
     """Write a synthetic comparison with some options, and open it."""
@@ -35,3 +70,50 @@ def make(tmp_path: Path) -> Callable[..., Contents]:
         return read_contents(tmp_path / "made")
 
     return written
+
+
+# -- a browser
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    pytest.importorskip("playwright", reason="playwright is not installed")
+    from playwright.sync_api import sync_playwright
+
+    found = os.environ.get("HEADTOOL_CHROMIUM") or next(
+        filter(None, map(shutil.which, NAMES)), None
+    )
+    if found is None:
+        pytest.skip("no Chromium on the path; set HEADTOOL_CHROMIUM to one")
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def page_file(compared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(render_html(read_contents(compared)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def open_page(browser: Any, page_file: Path) -> Iterator[Open]:
+    """Open the report (or another file) as a reader would, and watch what it does."""
+    contexts = []
+
+    def opened(path: Path = page_file, *, width: int = 1280, **options: Any) -> tuple[Any, Seen]:
+        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        contexts.append(context)
+        page, seen = context.new_page(), Seen()
+        page.on("console", lambda message: seen.messages.append(message.text))
+        page.on("pageerror", lambda error: seen.messages.append(str(error)))
+        page.on("request", lambda request: seen.requests.append(request.url))
+        page.on("dialog", lambda dialog: (seen.dialogs.append(dialog.message), dialog.dismiss()))
+        page.goto(path.as_uri())
+        return page, seen
+
+    yield opened
+    for context in contexts:
+        context.close()

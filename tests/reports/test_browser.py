@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,66 +12,8 @@ from headtool.reports.contents import read_contents
 from headtool.reports.html import render_html
 
 from . import hostile
+from .conftest import Open
 from .synthetic import write_comparison
-
-pytest.importorskip("playwright", reason="playwright is not installed")
-
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-
-
-@dataclass
-class Seen:
-    """What a page did besides showing itself."""
-
-    messages: list[str] = field(default_factory=list)
-    requests: list[str] = field(default_factory=list)
-    dialogs: list[str] = field(default_factory=list)
-
-
-Open = Callable[..., Any]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    found = os.environ.get("HEADTOOL_CHROMIUM") or next(
-        filter(None, map(shutil.which, NAMES)), None
-    )
-    if found is None:
-        pytest.skip("no Chromium on the path; set HEADTOOL_CHROMIUM to one")
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="module")
-def page_file(compared: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("page") / "report.html"
-    path.write_text(render_html(read_contents(compared)), encoding="utf-8")
-    return path
-
-
-@pytest.fixture
-def open_page(browser: Any, page_file: Path) -> Iterator[Open]:
-    """Open the report (or another file) as a reader would, and watch what it does."""
-    contexts = []
-
-    def opened(path: Path = page_file, *, width: int = 1280, **options: Any) -> tuple[Any, Seen]:
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
-        contexts.append(context)
-        page, seen = context.new_page(), Seen()
-        page.on("console", lambda message: seen.messages.append(message.text))
-        page.on("pageerror", lambda error: seen.messages.append(str(error)))
-        page.on("request", lambda request: seen.requests.append(request.url))
-        page.on("dialog", lambda dialog: (seen.dialogs.append(dialog.message), dialog.dismiss()))
-        page.goto(path.as_uri())
-        return page, seen
-
-    yield opened
-    for context in contexts:
-        context.close()
 
 
 def states(page: Any) -> dict[int, str]:

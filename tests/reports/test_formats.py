@@ -199,7 +199,7 @@ def test_csv_keeps_categories_and_hostile_text(tmp_path: Path) -> None:
 
 def test_figures_are_written_in_every_format(contents: Contents, tmp_path: Path) -> None:
     written = write_figures(contents, tmp_path)
-    names = {"heads", "curves", "against-random", "agreement", "effects", "data-sets"}
+    names = {"heads", "curves", "against-random", "agreement", "scores", "effects", "data-sets"}
     assert {path.name for path in written} == {f"{n}.{e}" for n in names for e in FORMATS}
     for path in written:
         content = path.read_bytes()
@@ -226,7 +226,7 @@ def test_figures_are_the_same_every_time(contents: Contents, tmp_path: Path) -> 
 
 def test_figures_take_hostile_names_as_names(attacked: Contents, tmp_path: Path) -> None:
     written = write_figures(attacked, tmp_path, formats=("svg",))
-    assert len(written) == 6
+    assert len(written) == 7
     for path in written:
         assert "<script" not in path.read_text(encoding="utf-8")
 

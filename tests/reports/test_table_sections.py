@@ -47,7 +47,9 @@ def dynamics(tmp_path: Path) -> Path:
 
 def test_roles_are_counted_and_their_heads_listed(roles: Path) -> None:
     page = build_page(read_contents(roles))
-    (section,) = page.sections
+    grid, section = page.sections
+    assert grid.title == "Which heads have which role"
+    assert [view.name for view in grid.choices.views] == ["roles"]
     table = frame()
     found = table[table["label"] == "yes"]
     heads = found[["kind", "layer", "head"]].drop_duplicates()
@@ -77,10 +79,15 @@ def test_they_can_be_written(request, tmp_path: Path, name: str, form: str) -> N
     assert write_report(run, format=form, out=tmp_path / "out").exists()
 
 
-def test_a_run_without_figures_leaves_no_empty_folder(roles: Path, tmp_path: Path) -> None:
-    with pytest.raises(HeadtoolError, match="roles has tables and no figures"):
-        write_report(roles, format="figures", out=tmp_path / "figures")
-    assert [path.name for path in tmp_path.iterdir()] == ["roles"]
+def test_a_run_without_figures_leaves_no_empty_folder(dynamics: Path, tmp_path: Path) -> None:
+    with pytest.raises(HeadtoolError, match="dynamics has tables and no figures"):
+        write_report(dynamics, format="figures", out=tmp_path / "figures")
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_roles_alone_have_a_figure(roles: Path, tmp_path: Path) -> None:
+    folder = write_report(roles, format="figures", out=tmp_path / "figures")
+    assert {path.name for path in folder.iterdir()} == {"heads.pdf", "heads.svg", "heads.png"}
 
 
 def test_other_runs_are_told_which_can_be_shown(tmp_path: Path) -> None:
