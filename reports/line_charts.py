@@ -108,15 +108,15 @@ def line_chart(
     ]
     if reference and math.isfinite(reference[0]):
         y = up(reference[0])
+        at_left = bool(marks) and reach > 0.75 * end  # where marked curves are not
         parts += [
             element("line", x1=across.start, x2=across.end, y1=y, y2=y, class_="reference"),
             element(
                 "text",
                 reference[1],
-                # Curves over heads kept are at the right, and their marks.
-                x=across.start + 4 if marks else across.end,
+                x=across.start + 4 if at_left else across.end,
                 y=y - 5,
-                text_anchor="start" if marks else "end",
+                text_anchor="start" if at_left else "end",
                 class_="reference",
             ),
         ]
