@@ -15,7 +15,7 @@ from headtool.reports.contents import Contents, records
 from headtool.reports.facts import band_of, ceiling_of, matched
 from headtool.reports.gate_sections import sweep_of
 from headtool.reports.head_index import Heads, places
-from headtool.reports.head_roles import HeadRoles
+from headtool.reports.head_roles import HeadRoles, letter_of
 from headtool.reports.role_figures import ROLE_COLOURS, draw_scores, draw_survival, shaped
 from headtool.reports.svg import clip
 from headtool.reports.views import choices_of
@@ -191,7 +191,7 @@ def _heads(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
             )
             grid = np.full(shape, math.nan)
             for i in members:
-                shown = stays is None or stays[i]
+                shown = not view.by_role and (stays is None or stays[i])
                 grid[heads.places[i][1:]] = view.levels[i] if shown else math.nan
             axis = axes[row][column]
             axis.imshow(grid, cmap="Blues", vmin=-2, vmax=6.5, aspect="equal")
@@ -213,6 +213,9 @@ def _heads(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
                 axis.set_ylabel(f"{kind}\nlayer")
             if row == rows - 1:
                 axis.set_xlabel("head")
+    if roles.names:
+        key = ", ".join(f"{letter_of(role)} {clip(role, 24)}" for role in roles.names)
+        figure.supxlabel(key, fontsize=6)
     return figure
 
 

@@ -52,7 +52,8 @@ def draw_survival(contents: Contents, axes: Any) -> None:
     table = contents.table("role_survival")
     table, alpha = table[table["heads"] > 0], alpha_of(contents)
     roles = [str(role) for role in table["role"].unique()]
-    for row, method in zip(axes, _methods(contents), strict=True):
+    methods = _methods(contents)
+    for place, (row, method) in enumerate(zip(axes, methods, strict=True)):
         for axis, role in zip(row, roles, strict=True):
             part = table[(table["method"] == method) & (table["role"] == role)]
             part = part.sort_values("budget")
@@ -71,9 +72,9 @@ def draw_survival(contents: Contents, axes: Any) -> None:
             axis.set_ylim(-0.06 * heads, 1.08 * heads)
             axis.set_yticks([0, heads])
             axis.set_xticks([0, 100])
-            if row is axes[0]:
+            if place == 0:
                 axis.set_title(f"{clip(role_name(role), 14)} ({heads})", fontsize=7)
-            if row is axes[-1]:
+            if place == len(methods) - 1:
                 axis.set_xlabel("removed (%)", fontsize=7)
         row[0].set_ylabel(clip(method, 14))
 
@@ -115,5 +116,6 @@ def _say_agreement(rows: Sequence[dict[str, Any]], pair: tuple[str, str], axis: 
         if {str(row["method_x"]), str(row["method_y"])} == set(pair):
             axis.set_title(
                 f"rho {number(row['spearman'])} ({p_value(row['spearman_p_within_layers'])}), "
-                f"tau-b {number(row['tau_b'])} ({p_value(row['tau_b_p_within_layers'])})"
+                f"tau-b {number(row['tau_b'])} ({p_value(row['tau_b_p_within_layers'])}),\n"
+                "p-values within layers"
             )

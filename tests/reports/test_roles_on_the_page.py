@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib.figure import Figure
 
 from headtool.analysis.roles import ROLES
 from headtool.reports.blocks import Section
@@ -19,6 +20,7 @@ from headtool.reports.findings import findings
 from headtool.reports.head_index import Heads, places
 from headtool.reports.head_roles import HeadRoles, css_of, letter_of
 from headtool.reports.html import render_html
+from headtool.reports.role_figures import draw_survival
 from headtool.reports.score_charts import score_pair
 from headtool.reports.sections import build_page
 
@@ -319,6 +321,23 @@ def test_figures_for_a_paper(with_known_roles: Contents, tmp_path: Path) -> None
     assert {"role-survival.svg", "scores.svg", "heads.svg"} <= set(written)
     for path in written.values():
         assert path.stat().st_size > 2000
+
+
+def test_the_figure_of_survival_names_methods_and_roles(with_known_roles: Contents) -> None:
+    figure = Figure()
+    axes = figure.subplots(4, 3, squeeze=False)
+    draw_survival(with_known_roles, axes)
+    heads = with_known_roles.table("role_survival").drop_duplicates("role").set_index("role")
+    amounts = [heads.loc[role, "heads"] for role in ("positional", "syntactic", "none")]
+    names = ("positional", "syntactic", "no role")
+    assert [axis.get_title() for axis in axes[0]] == [
+        f"{name} ({amount})" for name, amount in zip(names, amounts, strict=True)
+    ]
+    assert [row[0].get_ylabel() for row in axes] == with_known_roles.methods
+    assert {axis.get_xlabel() for axis in axes[-1]} == {"removed (%)"}
+    line = axes[1][1].get_lines()[1].get_ydata()
+    rows = with_known_roles.table("role_survival").query("method == 'ablation'")
+    assert list(line) == rows.query("role == 'syntactic'").sort_values("budget")["kept"].tolist()
 
 
 # -- hostile and large --------------------------------------------------------------------------
