@@ -248,7 +248,7 @@ def test_the_table_and_the_other_formats(compare: Callable[..., Any]) -> None:
         assert part in table.out
     document = json.loads(compare("--method", "gradient,confidence", "--format", "json").out)
     assert document["schema"] == "headtool/comparison/1"
-    assert set(TABLES) - set(document) == {"splits", "sites"}
+    assert set(TABLES) - set(document) == {"splits", "sites", "roles"}
     assert document["provenance"]["methods"] == ["gradient", "confidence"]
     sheet = compare("--method", "gradient,confidence", "--format", "csv").out.splitlines()
     assert len(sheet) == 9
