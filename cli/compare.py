@@ -7,42 +7,17 @@ from typing import Annotated
 
 import typer
 
-from headtool.cli.console import out, prepare_messages
-from headtool.cli.curve_options import (
-    Alpha,
-    Draws,
-    Iterative,
-    KeepOne,
-    PerKind,
-    Resamples,
-    SelectData,
-    Steps,
+from headtool.cli.curve_options import CurveOptions, SelectData
+from headtool.cli.groups import (
+    DataOptions,
+    LoadOptions,
+    PrintOptions,
+    RunOptions,
+    SearchOptions,
+    command,
 )
-from headtool.cli.launch import finish, launch, print_json
-from headtool.cli.options import (
-    BatchTokens,
-    Bpe,
-    Columns,
-    Device,
-    Dtype,
-    FairseqData,
-    Force,
-    Format,
-    Kinds,
-    Limit,
-    MethodNames,
-    Metric,
-    Model,
-    Out,
-    OutputFormat,
-    Quiet,
-    Seed,
-    Settings,
-    TrustCheckpoint,
-    Verbose,
-    whole_number,
-)
-from headtool.cli.searching import Beam, Greedy, LengthPenalty
+from headtool.cli.launch import comparison_document, finish, launch
+from headtool.cli.options import Kinds, MethodNames, Metric, Model, Settings, whole_number
 
 __all__ = ["compare"]
 
@@ -138,7 +113,9 @@ RolesRun = Annotated[
 ]
 
 
+@command
 def compare(
+    *,
     method: MethodNames = "gradient,ablation,gates,confidence",
     model: Model = "builtin:nli",
     data: ManyData = None,
@@ -146,34 +123,16 @@ def compare(
     settings: Settings = None,
     kind: Kinds = None,
     metric: Metric = None,
-    beam: Beam = None,
-    greedy: Greedy = False,
-    length_penalty: LengthPenalty = None,
-    steps: Steps = "10%",
-    iterative: Iterative = False,
-    keep_one_per_layer: KeepOne = False,
-    per_kind: PerKind = False,
-    draws: Draws = 20,
-    resamples: Resamples = None,
-    alpha: Alpha = 0.05,
+    decoding: SearchOptions,
+    curves: CurveOptions,
     margin: Margin = None,
     stability: Stability = 0,
     replicate: Replicates = None,
     roles: RolesRun = None,
-    columns: Columns = None,
-    limit: Limit = None,
-    batch_tokens: BatchTokens = 4096,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
-    fairseq_data: FairseqData = None,
-    bpe: Bpe = None,
-    trust_checkpoint: TrustCheckpoint = False,
-    output_dir: Out = None,
-    force: Force = False,
-    output: Format = OutputFormat.table,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    reading: DataOptions,
+    loading: LoadOptions,
+    run: RunOptions,
+    show: PrintOptions,
 ) -> None:
     """Compare methods: do they agree, which heads does each keep, do they beat random masks.
 
@@ -183,55 +142,32 @@ def compare(
     it stopped when the same command is given again, and a method that fails does not lose the
     others.
     """
-    prepare_messages(quiet=quiet, verbose=verbose)
+    show.prepare()
+    from headtool.reports.comparison_tables import comparison_tables, head_table
+
     comparison = launch(
         "compare",
         method=method,
         settings=settings or [],
         model=model,
-        loading={
-            "device": device,
-            "dtype": dtype,
-            "fairseq_data": fairseq_data,
-            "bpe": bpe,
-            "trust_checkpoint": trust_checkpoint,
-        },
         data=data or [],
         select_data=select_data,
-        columns=columns,
         kind=kind,
         metric=metric,
-        beam=beam,
-        greedy=greedy,
-        length_penalty=length_penalty,
-        out=output_dir,
-        force=force,
-        quiet=quiet,
-        steps=steps,
-        iterative=iterative,
-        keep_one_per_layer=keep_one_per_layer,
-        per_kind=per_kind,
-        draws=draws,
-        resamples=resamples,
-        alpha=alpha,
-        margin=margin,
-        stability=stability,
+        decoding=decoding,
+        curves=curves,
+        reading=reading,
+        loading=loading,
+        run=run,
+        quiet=show.quiet,
         replicate=replicate or [],
         roles=roles,
-        limit=limit,
-        batch_tokens=batch_tokens,
-        seed=seed,
+        margin=margin,
+        stability=stability,
     )
-    if output is OutputFormat.json:
-        print_json(comparison, "headtool/comparison/1", _TABLES)
-    elif output is OutputFormat.csv:
-        from headtool.reports.comparison_tables import head_table
-
-        typer.echo(head_table(comparison).to_csv(index=False), nl=False)
-    else:
-        from headtool.reports.comparison_tables import comparison_tables
-
-        console = out()
-        for part in comparison_tables(comparison):
-            console.print(part)
-    finish(comparison, quiet=quiet)
+    show.print(
+        document=lambda: comparison_document(comparison, "headtool/comparison/1", _TABLES),
+        frame=lambda: head_table(comparison),
+        tables=lambda: comparison_tables(comparison),
+    )
+    finish(comparison, quiet=show.quiet)

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from headtool.cli.options import whole_number
 
-__all__ = [
-    "Alpha",
-    "Draws",
-    "Iterative",
-    "KeepOne",
-    "PerKind",
-    "Resamples",
-    "SelectData",
-    "Steps",
-]
+__all__ = ["CurveOptions", "KeepOne", "SelectData", "Steps"]
 
 _CURVES, _DATA = "Curves", "Data"
 
@@ -89,3 +81,16 @@ Resamples = Annotated[
         rich_help_panel=_CURVES,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class CurveOptions:
+    """Which points curves have, what they are compared with, and how; as `Request` takes them."""
+
+    steps: Steps = "10%"
+    iterative: Iterative = False
+    keep_one_per_layer: KeepOne = False
+    per_kind: PerKind = False
+    draws: Draws = 20
+    resamples: Resamples = None
+    alpha: Alpha = 0.05

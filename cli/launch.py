@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from headtool.cli.console import note, progress_bar
-from headtool.cli.loading import read_data
+from headtool.cli.curve_options import CurveOptions
+from headtool.cli.groups import DataOptions, LoadOptions, RunOptions, SearchOptions
 from headtool.cli.options import parse_settings, split_names
-from headtool.cli.runs import check_out, this_command
-from headtool.cli.searching import asked_search
+from headtool.cli.runs import this_command
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from headtool.analysis.comparison import Comparison
 
-__all__ = ["finish", "launch", "print_json"]
+__all__ = ["comparison_document", "finish", "launch"]
 
 
 def launch(
@@ -28,43 +27,39 @@ def launch(
     method: str,
     settings: Sequence[str],
     model: str,
-    loading: Mapping[str, Any],
     data: Sequence[str],
     select_data: str | None,
-    columns: str | None,
     kind: str | None,
     metric: str | None,
-    beam: int | None,
-    greedy: bool,
-    length_penalty: float | None,
-    out: Path | None,
-    force: bool,
+    decoding: SearchOptions,
+    curves: CurveOptions,
+    reading: DataOptions,
+    loading: LoadOptions,
+    run: RunOptions,
     quiet: bool,
     replicate: Sequence[str] = (),
     roles: Path | None = None,
     **request: Any,
 ) -> Comparison:
-    """Check what needs no model, load, and run; ``request`` goes to `headtool.cli.request.Request`.
+    """Check what needs no model, load, and run.
 
     Parameters
     ----------
     name
         ``compare`` or ``curve``.
-    method, settings, model, data, select_data, columns, kind, metric, out, force, quiet
-        The options of the same names; so are `replicate` and `roles`.
-    loading
-        Keyword arguments of `headtool.models.load_model`.
-    beam, greedy, length_penalty
-        Options of decoding.
+    method, settings, model, data, select_data, kind, metric, quiet, replicate, roles
+        The options of the same names.
+    decoding, curves, reading, loading, run
+        The groups of options that both commands have.
     request
-        The rest.
+        What else `headtool.cli.request.Request` takes.
     """
     from headtool.analysis.role_runs import read_roles
     from headtool.cli.comparing import run_comparison
     from headtool.cli.request import Request
     from headtool.heads import parse_kinds
     from headtool.methods import get_method
-    from headtool.models import check_model, load_model
+    from headtool.models import check_model
 
     names = split_names(method, "method")
     values = parse_settings(settings, names)
@@ -72,21 +67,24 @@ def launch(
         methods=tuple(get_method(one).configured(values[one]) for one in names),
         kinds=None if kind is None else parse_kinds(kind),
         metric=metric,
-        search=asked_search(metric, beam=beam, greedy=greedy, length_penalty=length_penalty),
+        search=decoding.asked(metric),
+        limit=reading.limit,
+        batch_tokens=reading.batch_tokens,
+        seed=reading.seed,
+        **asdict(curves),
         **request,
     )
-    check_out(out, force=force)
+    run.check()
     known = None if roles is None else read_roles(roles)
     specs: Sequence[str | None] = data or [None]
-    limit = request["limit"]
-    texts = [read_data(spec, model, columns=columns, limit=limit) for spec in specs]
+    texts = [reading.read(spec, model) for spec in specs]
     chosen = None
     if select_data is not None:
-        chosen = read_data(select_data, model, columns=columns, limit=limit)
+        chosen = reading.read(select_data, model)
     for spec in replicate:
         check_model(spec)
-    adapter = load_model(model, **loading)
-    replicates = [load_model(spec, **loading) for spec in replicate]
+    adapter = loading.load(model)
+    replicates = [loading.load(spec) for spec in replicate]
     with progress_bar(quiet=quiet) as progress:
         comparison = run_comparison(
             adapter,
@@ -97,8 +95,8 @@ def launch(
             name=name,
             command=this_command(),
             roles=known,
-            out=out,
-            force=force,
+            out=run.output_dir,
+            force=run.force,
             progress=progress,
         )
     for line in comparison.settings["notes"]:
@@ -106,16 +104,17 @@ def launch(
     return comparison
 
 
-def print_json(comparison: Comparison, schema: str, tables: Sequence[str]) -> None:
-    """Print the comparison as one JSON document: schema, provenance, and rows by table."""
+def comparison_document(
+    comparison: Comparison, schema: str, tables: Sequence[str]
+) -> dict[str, Any]:
+    """The comparison for JSON: schema, provenance, and rows by table."""
     from headtool.results import json_rows
 
-    document = {
+    return {
         "schema": schema,
         "provenance": comparison.settings,
         **{name: json_rows(comparison.tables[name]) for name in tables},
     }
-    typer.echo(json.dumps(document, indent=1, allow_nan=False))
 
 
 def finish(comparison: Comparison, *, quiet: bool) -> None:
