@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shlex
+import sys
 import warnings
 from collections.abc import Iterable, Iterator
 from typing import TypeVar
@@ -24,7 +26,7 @@ from headtool.progress import Progress as ProgressProtocol
 from headtool.progress import silent
 from headtool.reports.text import visible
 
-__all__ = ["complain", "note", "out", "prepare_messages", "progress_bar"]
+__all__ = ["complain", "note", "out", "prepare_messages", "progress_bar", "this_command"]
 
 T = TypeVar("T")
 
@@ -50,6 +52,11 @@ def note(text: str, *, quiet: bool = False) -> None:
 def complain(text: str) -> None:
     """Tell the user, on one line, what to put right."""
     _stderr().print(Text(f"error: {visible(text)}", style="red"), soft_wrap=True)
+
+
+def this_command() -> str:
+    """Return the command line as typed, for a shell."""
+    return shlex.join(["headtool", *sys.argv[1:]])
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headtool.cli.console import note, out, prepare_messages
+from headtool.cli.console import note, out, prepare_messages, this_command
 from headtool.cli.options import (
     BatchTokens,
     Bpe,
@@ -35,7 +35,6 @@ from headtool.cli.options import (
     TrustCheckpoint,
     Verbose,
 )
-from headtool.cli.runs import this_command
 from headtool.cli.searching import Beam, Greedy, LengthPenalty, asked_search
 from headtool.errors import HeadtoolError
 

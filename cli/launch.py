@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from headtool.cli.console import note, progress_bar
+from headtool.cli.console import note, progress_bar, this_command
 from headtool.cli.curve_options import CurveOptions
 from headtool.cli.groups import DataOptions, LoadOptions, RunOptions, SearchOptions
 from headtool.cli.options import parse_settings, split_names
-from headtool.cli.runs import this_command
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:

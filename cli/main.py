@@ -28,8 +28,7 @@ from headtool.cli import (
     significance,
     speed,
 )
-from headtool.cli.console import complain, note
-from headtool.cli.runs import this_command
+from headtool.cli.console import complain, note, this_command
 from headtool.errors import HeadtoolError, nearest, unknown
 
 __all__ = ["app", "run"]

@@ -2,38 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headtool.cli.console import note, out, prepare_messages, progress_bar
-from headtool.cli.loading import load_examples, read_data
-from headtool.cli.options import (
-    BatchTokens,
-    Bpe,
-    Columns,
-    Data,
-    Device,
-    Dtype,
-    FairseqData,
-    Force,
-    Format,
-    Kinds,
-    Limit,
-    Model,
-    Out,
-    OutputFormat,
-    Quiet,
-    Seed,
-    TrustCheckpoint,
-    Verbose,
-    split_names,
-    whole_number,
-)
-from headtool.cli.runs import check_out, this_command
+from headtool.cli.console import note, progress_bar
+from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, RunOptions, command
+from headtool.cli.options import Data, Kinds, Model, split_names, whole_number
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
@@ -55,7 +32,7 @@ EXAMPLES = (
     "headtool roles runs/roles --kept runs/comparison"
 )
 
-_OF_SAVED = {"context", "run", "kept", "output", "quiet", "verbose"}
+_OF_SAVED = {"context", "saved", "kept", "output", "quiet", "verbose"}
 
 RunFolder = Annotated[
     Path | None,
@@ -130,9 +107,11 @@ Kept = Annotated[
 ]
 
 
+@command
 def roles(
+    *,
     context: typer.Context,
-    run: RunFolder = None,
+    saved: RunFolder = None,
     model: Model = "builtin:nli",
     data: Data = None,
     treebank: TreebankFiles = None,
@@ -145,20 +124,10 @@ def roles(
     correction: Correction = "holm",
     alpha: Alpha = 0.05,
     kept: Kept = None,
-    columns: Columns = None,
-    limit: Limit = None,
-    batch_tokens: BatchTokens = 4096,
-    seed: Seed = 0,
-    device: Device = "auto",
-    dtype: Dtype = "float32",
-    fairseq_data: FairseqData = None,
-    bpe: Bpe = None,
-    trust_checkpoint: TrustCheckpoint = False,
-    output_dir: Out = None,
-    force: Force = False,
-    output: Format = OutputFormat.table,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
+    reading: DataOptions,
+    loading: LoadOptions,
+    run: RunOptions,
+    show: PrintOptions,
 ) -> None:
     """Say what self-attention heads do: follow positions, syntax, rare tokens and the like.
 
@@ -169,54 +138,46 @@ def roles(
     tokens are set aside before the largest is looked for. Syntactic heads need a
     treebank. With --kept --format csv, the table of surviving roles is printed.
     """
-    prepare_messages(quiet=quiet, verbose=verbose)
+    show.prepare()
     from headtool.analysis.roles import check_thresholds, role_table, surviving_roles
+    from headtool.reports.role_tables import role_tables
 
     survivors = _kept(kept)
-    if run is not None:
-        saved = _saved(run, context)
-        frame, source = saved.frame, saved.source
+    if saved is not None:
+        found = _saved(saved, context)
+        frame, source = found.frame, found.source
     else:
         if treebank and data is not None:
             raise HeadtoolError("--treebank and --data exclude each other; leave one out")
         if data is not None and data.lower().endswith(".conllu"):
             raise HeadtoolError(f"{data} is a treebank; give it with --treebank")
-        if treebank and columns is not None:
+        if treebank and reading.columns is not None:
             raise HeadtoolError("--columns is for --data; leave it out with --treebank")
         limits = check_thresholds(_thresholds(threshold))
         names = split_names(role, "role") if role is not None else None
         check_thresholds(dict.fromkeys(names or (), 1.0))
         role_table([], correction=correction, alpha=alpha)  # complains of what cannot be
-        check_out(output_dir, force=force)
+        run.check()
         from headtool.data.conllu import read_treebank
         from headtool.heads import parse_kinds
-        from headtool.models import load_model
         from headtool.models.pieces import pieces_of
         from headtool.provenance import provenance
         from headtool.roles import count_roles, request_roles
+        from headtool.runs import site_frame
 
         kinds = parse_kinds(kind) if kind is not None else None
-        trees = read_treebank(treebank, limit=limit) if treebank else None
-        text = None if trees else read_data(data, model, columns=columns, limit=limit)
-        adapter = load_model(
-            model,
-            device=device,
-            dtype=dtype,
-            fairseq_data=fairseq_data,
-            bpe=bpe,
-            trust_checkpoint=trust_checkpoint,
-        )
+        trees = read_treebank(treebank, limit=reading.limit) if treebank else None
+        text = None if trees else reading.read(data, model)
+        adapter = loading.load(model)
         request = request_roles(
             adapter, trees, kinds=kinds, roles=names, common=common, frequencies=frequencies
         )
         pieces = pieces_of(adapter)
         if trees is not None:
-            examples, parses, described = _parsed(pieces, trees, batch_tokens, quiet)
+            examples, parses, described = _parsed(pieces, trees, reading.batch_tokens, show.quiet)
         else:
             assert text is not None
-            examples = load_examples(
-                adapter, text, batch_tokens=batch_tokens, limit=limit, seed=seed, quiet=quiet
-            )
+            examples = reading.encode(adapter, text, quiet=show.quiet)
             parses, described = (), {}
         settings = {
             "roles": list(request.roles),
@@ -228,26 +189,32 @@ def roles(
             "correction": correction,
             "alpha": alpha,
         }
-        source = provenance(adapter, examples, "roles", settings, "share", seed) | described
+        source = provenance(adapter, examples, "roles", settings, "share", reading.seed) | described
         _check_model(survivors, source)
-        with progress_bar(quiet=quiet) as progress:
+        with progress_bar(quiet=show.quiet) as progress:
             counts, notes = count_roles(
-                pieces, examples, request, parses=parses, seed=seed, progress=progress
+                pieces, examples, request, parses=parses, seed=reading.seed, progress=progress
             )
         source["notes"] = notes
         frame = role_table(
             counts, thresholds=limits, least=least, correction=correction, alpha=alpha
         )
     for line in source["notes"]:
-        note(line, quiet=quiet)
+        note(line, quiet=show.quiet)
     survival = None
     if survivors is not None:
         _check_model(survivors, source)
         survival = surviving_roles(frame, survivors.kept)
-    if run is None and output_dir is not None:
-        _write(output_dir, source, frame, survival, adapter.sites, force)
-        note(f"written to {output_dir}", quiet=quiet)
-    _print(frame, survival, source, output)
+    if saved is None:
+        tables = {"roles": frame, "sites": site_frame(adapter.sites)}
+        if survival is not None:
+            tables["role_survival"] = survival
+        run.write({"roles": source}, tables, quiet=show.quiet)
+    show.print(
+        document=lambda: _document(frame, survival, source),
+        frame=lambda: frame if survival is None else survival,
+        tables=lambda: role_tables(frame, source, survival),
+    )
 
 
 def _thresholds(text: str | None) -> dict[str, float]:
@@ -329,54 +296,14 @@ def _parsed(
     return parsed.examples, parsed.parses, described
 
 
-def _write(
-    folder: Path,
-    source: Mapping[str, Any],
-    frame: pd.DataFrame,
-    survival: pd.DataFrame | None,
-    sites: Any,
-    force: bool,
-) -> None:
+def _document(
+    frame: pd.DataFrame, survival: pd.DataFrame | None, source: Mapping[str, Any]
+) -> dict[str, Any]:
+    from headtool.results import json_rows
 
-    from headtool.runs import site_frame, write_run
-
-    tables = {
-        "roles": frame,
-        "sites": site_frame(sites),
+    return {
+        "schema": "headtool/roles/1",
+        "provenance": source,
+        "roles": json_rows(frame),
+        **({} if survival is None else {"survival": json_rows(survival)}),
     }
-    if survival is not None:
-        tables["role_survival"] = survival
-    write_run(
-        folder,
-        command=this_command(),
-        provenance={"roles": dict(source)},
-        tables=tables,
-        force=force,
-    )
-
-
-def _print(
-    frame: pd.DataFrame,
-    survival: pd.DataFrame | None,
-    source: Mapping[str, Any],
-    output: OutputFormat,
-) -> None:
-    if output is OutputFormat.json:
-        from headtool.results import json_rows
-
-        document: dict[str, Any] = {
-            "schema": "headtool/roles/1",
-            "provenance": source,
-            "roles": json_rows(frame),
-        }
-        if survival is not None:
-            document["survival"] = json_rows(survival)
-        typer.echo(json.dumps(document, indent=1, allow_nan=False))
-    elif output is OutputFormat.csv:
-        typer.echo((frame if survival is None else survival).to_csv(index=False), nl=False)
-    else:
-        from headtool.reports.role_tables import role_tables
-
-        console = out()
-        for part in role_tables(frame, source, survival):
-            console.print(part)
