@@ -235,6 +235,7 @@ def stages(folder: Path | None, description: Mapping[str, Any], *, force: bool) 
         yield Stages(None)
         return
     unfinished = folder.with_name(f"{folder.name}.unfinished")
+    absent = [parent for parent in unfinished.parents if not parent.exists()]
     with UnitStore(unfinished, description):
         try:
             check_output(folder, force=force)  # another process may have finished meanwhile
@@ -242,5 +243,8 @@ def stages(folder: Path | None, description: Mapping[str, Any], *, force: bool) 
         except BaseException:
             if not any(path.is_dir() for path in unfinished.iterdir()):
                 shutil.rmtree(unfinished)
+                with contextlib.suppress(OSError):  # somebody else put something there
+                    for parent in absent:
+                        parent.rmdir()
             raise
         shutil.rmtree(unfinished)
