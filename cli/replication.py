@@ -210,11 +210,9 @@ class Replicated:
             curves = replicate_curves(ensemble, list(self.models), alpha=alpha)
             others = tests[tests["kind"] != family.kind]
             over_models = curve_tests(ensemble, alpha=alpha)
-            tests = (
-                pd.concat([over_models, others], ignore_index=True)
-                if len(others)
-                else (over_models)
-            )
+            tests = over_models
+            if len(others):
+                tests = pd.concat([over_models, others], ignore_index=True)
         return {
             "replicates": pd.DataFrame(rows, columns=list(REPLICATE_COLUMNS)),
             "replicate_scores": replicate_scores(self.scores),
