@@ -250,6 +250,10 @@ def read_run(folder: Path) -> Run:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        if not folder.exists():
+            raise HeadtoolError(
+                f"{folder} is no headtool run: there is no such folder; check the path"
+            ) from None
         raise HeadtoolError(f"{folder} is no headtool run: it has no {_MANIFEST}") from None
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
         raise HeadtoolError(f"{path} cannot be read: {error}") from error

@@ -245,7 +245,7 @@ def test_refuses_a_bad_manifest(tmp_path: Path, manifest: str | None, message: s
 
 
 def test_refuses_a_folder_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(HeadtoolError, match="is no headtool run"):
+    with pytest.raises(HeadtoolError, match="no headtool run: there is no such folder"):
         read_run(tmp_path / "nowhere")
     (tmp_path / "file").write_text("")
     with pytest.raises(HeadtoolError, match="cannot be read"):
