@@ -131,11 +131,20 @@ def prune(
     }
     scales = None
     if rescale is not None:
+        import torch
+
         from headtool.pruning.rescaling import least_squares_scales
 
         assert examples is not None
         with progress_bar(quiet=show.quiet) as progress:
             scales = least_squares_scales(adapter, examples, chosen, progress=progress)
+        open_scales = torch.cat([scale[scale != 0] for scale in scales.values()])
+        if len(open_scales):
+            note(
+                f"heads that stay were rescaled on {len(examples)} examples, by "
+                f"{open_scales.min():.3g} to {open_scales.max():.3g}",
+                quiet=show.quiet,
+            )
     rows: list[dict[str, Any]] = []
     if bake:
         from headtool.pruning.models import bake as bake_model

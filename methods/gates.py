@@ -61,9 +61,9 @@ class Gates(GateTraining):
 
     With `sweep`, training is repeated from the same start for each lambda named there. The table
     `sweep` holds the evaluation of each: quality against heads retained (Voita et al., figure 7). A
-    column ``kept_at_LAMBDA`` says which heads stay. Scores are those of `lambda`. To prune the
-    encoder alone, as the paper does, gate its heads (``--kind enc-self``) and train ``encoder.*``:
-    everything else is frozen.
+    column ``kept_at_LAMBDA`` says which heads stay. Scores are those of `lambda`, which is trained
+    too. To prune the encoder alone, as the paper does, gate its heads (``--kind enc-self``) and
+    train ``encoder.*``: everything else is frozen.
 
     References
     ----------
@@ -93,8 +93,8 @@ class Gates(GateTraining):
     )
     sweep: str | None = option(
         None,
-        "comma-separated further lambdas to train with, each from the start: quality against "
-        "heads retained",
+        "comma-separated lambdas to train with beside gates.lambda, each from the start: quality "
+        "against heads retained",
     )
 
     def check(self) -> None:
@@ -137,7 +137,10 @@ class Gates(GateTraining):
         table = pd.concat(tables, ignore_index=True)
         table.insert(0, "lambda", table.pop("lambda"))
         return dataclasses.replace(
-            scored, columns=columns, tables={**scored.tables, "sweep": table}
+            scored,
+            columns=columns,
+            tables={**scored.tables, "sweep": table},
+            provenance={**scored.provenance, "lambda": float(self._weight)},
         )
 
     def _part(self, job: Job, scratch: Scratch | None) -> dict[str, NDArray[Any]]:

@@ -257,7 +257,7 @@ def read_contents(folder: Path) -> Contents:
     HeadtoolError
         If there is no finished run at `folder`, or it is damaged or of another version.
     """
-    run = _open(folder)
+    run = read_run(folder)
     for name in run.manifest["tables"]:
         if not _TABLE_NAME.fullmatch(name):
             raise HeadtoolError(f"{folder} is damaged: '{name}' is no name of a table")
@@ -314,21 +314,6 @@ def with_roles(contents: Contents, folder: Path) -> Contents:
         settings={**contents.settings, "roles": roles.described},
         joined=tuple(tables),
     )
-
-
-def _open(folder: Path) -> Run:
-    """Read the manifest; a run that is still being made is named as such."""
-    try:
-        return read_run(folder)
-    except HeadtoolError:
-        unfinished = folder.with_name(f"{folder.name}.unfinished")
-        if folder.name.endswith(".unfinished") and folder.is_dir():
-            unfinished = folder
-        if unfinished.is_dir() and not (folder / "manifest.json").exists():
-            raise HeadtoolError(
-                f"{folder} is not finished; give the command that began it again to continue it"
-            ) from None
-        raise
 
 
 def _settings(provenance: Mapping[str, Any]) -> dict[str, Any]:

@@ -140,9 +140,12 @@ def _finding(contents: Contents, sweep: Sweep) -> str:
         for model, name in _WEIGHTS.items()
         if row["lambda"] == heaviest and row["model"] == model
     ]
+    how = contents.described("provenance").get("gates")
+    main = how.get("lambda") if isinstance(how, Mapping) else None
+    scores = f"The scores are those of lambda {given(main)}. " if isinstance(main, float) else ""
     measure = contents.measure if sweep.metric == contents.metric else sweep.metric
     return (
-        "Gates were trained once for each weight lambda of the penalty on open heads. "
+        f"Gates were trained once for each weight lambda of the penalty on open heads. {scores}"
         f"With lambda {given(heaviest)}, {fewest} of {sweep.total} heads stay: {measure} is "
         f"{listed(values)}, and {number(sweep.whole)} for the whole model."
     )

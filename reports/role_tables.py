@@ -156,6 +156,9 @@ def survival_tables(survival: pd.DataFrame) -> Iterator[RenderableType]:
         ("\nsurviving roles", "bold"),
         "  heads that stay, with the number expected by chance within layers",
     )
+    if (survival["role"] == "none").all():
+        yield Text("no head has a role", style="dim")
+        return
     for method, part in survival.groupby("method", sort=False):
         rows = []
         for (budget, share), line in part.groupby(["budget", "share"], sort=True):

@@ -157,7 +157,7 @@ def origin(contents: Contents) -> list[tuple[str, str]]:
     for method, how in contents.described("provenance").items():
         options = how.get("options") if isinstance(how, Mapping) else None
         if isinstance(options, Mapping):
-            rows.append((method, ", ".join(f"{k}={_plain(v)}" for k, v in options.items()) or "–"))
+            rows.append((method, _listed_options(options)))
     rows += _origin_of_roles(contents)
     kept = (
         *("seed", "metric", "margin", "alpha", "resamples", "draws", "steps"),
@@ -188,6 +188,11 @@ def _origin_of_roles(contents: Contents) -> list[tuple[str, str]]:
 
 def _joined(values: Mapping[str, Any], *keys: str) -> str:
     return ", ".join(str(values[key]) for key in keys if values.get(key))
+
+
+def _listed_options(options: Mapping[str, Any]) -> str:
+    """The options of a method that have a value."""
+    return ", ".join(f"{k}={_plain(v)}" for k, v in options.items() if v is not None) or "–"
 
 
 def _plain(value: Any) -> str:

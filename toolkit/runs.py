@@ -250,6 +250,13 @@ def read_run(folder: Path) -> Run:
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
+        if (
+            folder.name.endswith(".unfinished")
+            or folder.with_name(f"{folder.name}.unfinished").is_dir()
+        ):
+            raise HeadtoolError(
+                f"{folder} is not finished; give the command that began it again to continue it"
+            ) from None
         if not folder.exists():
             raise HeadtoolError(
                 f"{folder} is no headtool run: there is no such folder; check the path"
