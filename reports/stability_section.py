@@ -87,7 +87,8 @@ def _detail(known: pd.DataFrame, overlap: pd.DataFrame, halves: int) -> str:
             f"{listed(tied)}. "
         )
     bounds = [
-        f"{number(overlap.loc[name, 'false_kept'])} of {name}"
+        f"{number(overlap.loc[name, 'false_kept'])} of the "
+        f"{number(overlap.loc[name, 'stable_kept'])} that {name} keeps"
         for name in known["method"]
         if name in overlap.index
         and overlap.loc[name, "false_kept"] < overlap.loc[name, "stable_kept"]
@@ -97,12 +98,12 @@ def _detail(known: pd.DataFrame, overlap: pd.DataFrame, halves: int) -> str:
         "often than a head picked at random. Their expected number is bounded if examples are "
         "drawn independently (the table has the bound at every budget)"
     )
-    text += (
-        f": at most {listed(bounds)}."
-        if bounds
-        else "; with so many heads kept the bound is no smaller than what it bounds, and only "
-        "smaller sets can be vouched for."
-    )
+    unbounded = "is no smaller than what it bounds, and only smaller sets can be vouched for."
+    if not bounds:
+        return f"{text}; with so many heads kept the bound {unbounded}"
+    text += f": at most {listed(bounds)}."
+    if len(bounds) < len(said):
+        text += f" For the other methods the bound {unbounded}"
     return text
 
 

@@ -53,7 +53,8 @@ def stability_tables(comparison: Comparison, budget: int) -> Iterator[Renderable
                 f"({short(kept['expected_within_layers'])})",
                 "stably kept": f"{kept['stable_kept']:.0f} of {kept['kept']:.0f}",
                 "stably removed": f"{kept['stable_removed']:.0f}",
-                "chance allows": f"{short(kept['false_kept'])} and {short(kept['false_removed'])}",
+                "by chance at most": f"{short(kept['false_kept'])} and "
+                f"{short(kept['false_removed'])}",
                 "tied at the cut": short(kept["tied"]),
             }
         rows.append(shown)

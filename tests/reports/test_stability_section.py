@@ -79,7 +79,7 @@ def test_the_finding_names_the_steadiest_and_counts_stable_heads(contents: Conte
     assert "at least 90% of 8 halves" in finding.headline
     # 36 of 72 heads kept; the steady method has more stable ones than chance allows.
     assert stable > 36 * 0.5 / 0.8
-    assert "budget): at most 22.5 of gradient." in finding.detail
+    assert f"budget): at most 22.5 of the {stable} that gradient keeps. For" in finding.detail
 
 
 def test_a_bound_that_says_nothing_is_not_told(contents: Contents) -> None:
