@@ -180,7 +180,8 @@ def _heads(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
     budget = choices.budgets[choices.budget][0] if choices.budgets else None
     rows, columns = len(heads.kinds), len(choices.views)
     tallest = max(layer for _, layer, _ in heads.places) + 1
-    figure, axes = _new(rows, columns, height=rows * (0.6 + 0.11 * tallest))
+    height = rows * (0.6 + 0.11 * tallest) + (0.6 if roles.names else 0)  # the legend of roles
+    figure, axes = _new(rows, columns, height=height)
     for column, view in enumerate(choices.views):
         stays = view.kept.get(budget) if budget is not None else None
         for row, kind in enumerate(heads.kinds):

@@ -7,9 +7,10 @@ import sys
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 
 from headtool.analysis.assessment import assess
-from headtool.analysis.comparison import Comparison
+from headtool.analysis.comparison import TABLES, Comparison
 from headtool.analysis.paired import Paired
 from headtool.display import html_result
 from headtool.heads import AttentionSite, HeadMask, Sites
@@ -81,7 +82,8 @@ def test_tests_count_verdicts() -> None:
 
 def test_comparisons_show_their_curves() -> None:
     tables, settings = comparison(failures=[("score", EVIL, "no such layer")])
-    shown = Shown(Comparison(**tables, settings=settings)._repr_html_())
+    every = {name: tables.get(name, pd.DataFrame()) for name in TABLES}
+    shown = Shown(Comparison(**every, settings=settings)._repr_html_())
     assert shown.cells[:3] == ["accuracy by share of heads removed", "removed", "gradient"]
     assert shown.tags.count("tr") == 11
     assert any(cell.startswith("data/news.tsv: ") for cell in shown.cells)
