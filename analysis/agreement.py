@@ -28,7 +28,7 @@ from scipy.stats import norm, rankdata
 from headtool.analysis.head_permutation import head_orders, permutation_p
 from headtool.analysis.rank_correlation import kendall, spearman
 from headtool.errors import HeadtoolError
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 if TYPE_CHECKING:
     import pandas as pd

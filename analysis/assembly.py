@@ -20,11 +20,12 @@ from headtool.analysis.importance import Importance
 from headtool.analysis.multiplicity import default_resamples
 from headtool.analysis.overlap import consensus, kept_frame, overlap
 from headtool.analysis.paired import Paired
-from headtool.curves import CurveMasks, layers_of
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask, Sites
-from headtool.metric_base import Array, Metric
-from headtool.results import SCORE_COLUMNS, Outcomes
+from headtool.masks.curves import CurveMasks, layers_of
+from headtool.metrics.base import Array, Metric
+from headtool.results.outcomes import Outcomes
+from headtool.results.scores import SCORE_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -71,7 +72,7 @@ class Findings:
     singles
         By data set, the outcomes of closing the heads one at a time; none for ``curve``.
     ablations
-        By data set, what `headtool.ablation.ablation_frame` makes of them.
+        By data set, what `headtool.experiments.ablation.ablation_frame` makes of them.
     curves
         The masks of the curves; the first are over all heads of `sites`.
     outcomes

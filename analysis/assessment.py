@@ -25,6 +25,7 @@ from headtool.analysis.intervals import (
     newcombe_of,
     percentile_interval,
 )
+from headtool.analysis.labels import heads_of, label_columns
 from headtool.analysis.multiplicity import (
     DEFAULT_RESAMPLES,
     Correction,
@@ -40,14 +41,14 @@ from headtool.analysis.power import TARGET_POWER, examples_needed, minimum_detec
 from headtool.analysis.resampling import bootstrap_deltas
 from headtool.analysis.significance import choose_test, paired_tests
 from headtool.errors import HeadtoolError
-from headtool.heads import Head, HeadMask
-from headtool.metric_base import Metric
-from headtool.results import Outcomes
+from headtool.heads import Head
+from headtool.metrics.base import Metric
+from headtool.results.outcomes import Outcomes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TEST_COLUMNS", "HeadTests", "assess", "assess_outcomes", "heads_of", "label_columns"]
+__all__ = ["TEST_COLUMNS", "HeadTests", "assess", "assess_outcomes"]
 
 _WIDE = 0.1  # a default margin of a larger share of the whole model's value is pointed out
 
@@ -128,7 +129,7 @@ class HeadTests:
 
     def _repr_html_(self) -> str:
         """Count the verdicts and show the clearest effects, in a notebook."""
-        from headtool.display import html_result
+        from headtool.results.display import html_result
 
         columns = ("delta", "ci_low", "ci_high", "p_adjusted", "verdict")
         rows = [
@@ -332,56 +333,6 @@ def assess_outcomes(
         resamples=resamples,
         rng=rng,
     )
-
-
-def heads_of(masks: Sequence[HeadMask]) -> list[Head]:
-    """Return the head that each mask is about: the only one closed, or the only one left at a site.
-
-    Raises
-    ------
-    HeadtoolError
-        If a mask is neither.
-    """
-    return [_head_of(mask) for mask in masks]
-
-
-def _head_of(mask: HeadMask) -> Head:
-    closed = mask.closed
-    if len(closed) == 1:
-        return closed[0]
-    sites = [site for site in mask.sites if not mask.at(site).all()]
-    if len(sites) == 1:
-        left = [head for head in sites[0].heads if head not in closed]
-        if len(left) == 1:
-            return left[0]
-    raise HeadtoolError(
-        f"a mask that closes {len(closed)} heads is about no single head; "
-        "test masks that close one head, or all but one of a layer"
-    )
-
-
-def label_columns(heads: Sequence[Head] | None, count: int) -> dict[str, list[str] | list[int]]:
-    """Return the columns kind, layer and head of `count` masks.
-
-    Raises
-    ------
-    HeadtoolError
-        If the heads are not as many as the masks, or one occurs twice.
-    """
-    if heads is None:
-        return {"kind": ["mask"] * count, "layer": [0] * count, "head": list(range(count))}
-    if len(heads) != count:
-        raise HeadtoolError(f"{len(heads)} heads for {count} masks: name the head of every mask")
-    seen: set[Head] = set()
-    for head in heads:
-        if head in seen:
-            raise HeadtoolError(f"head {head} occurs twice: test every head once")
-        seen.add(head)
-    return {
-        "kind": [str(head.kind) for head in heads],
-        "layer": [head.layer for head in heads],
-        "head": [head.index for head in heads],
-    }
 
 
 def _frame(**columns: object) -> pd.DataFrame:

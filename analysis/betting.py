@@ -31,7 +31,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 __all__ = ["FRACTIONS", "log_capital", "lower_bound", "upper_bound"]
 

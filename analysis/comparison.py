@@ -152,7 +152,7 @@ from headtool.errors import HeadtoolError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from headtool.runs import Run
+    from headtool.results.runs import Run
 
 __all__ = ["TABLES", "Comparison", "read_comparison"]
 
@@ -269,7 +269,7 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         """Show the curves, and count verdicts and disputed heads, in a notebook."""
-        from headtool.display import html_result
+        from headtool.results.display import html_result
 
         methods = [str(name) for name in self.settings.get("methods", ())]
         curves = self.curves[(self.curves["kind"] == "all") & (self.curves["draw"] == -1)]
@@ -303,7 +303,7 @@ def read_comparison(source: Path | Run) -> Comparison:
     HeadtoolError
         If there is no run, it is damaged or of another version, or it holds no comparison.
     """
-    from headtool.runs import read_run
+    from headtool.results.runs import read_run
 
     run = read_run(source) if isinstance(source, Path) else source
     provenance = run.manifest.get("provenance", {})

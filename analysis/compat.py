@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.analysis.assessment import label_columns
+from headtool.analysis.labels import label_columns
 from headtool.analysis.paired import Paired
 from headtool.analysis.resampling import (
     Sums,
@@ -41,7 +41,7 @@ from headtool.analysis.resampling import (
 )
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Head
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -35,7 +35,7 @@ from headtool.analysis.importance import Importance, align
 from headtool.analysis.rank_correlation import COEFFICIENTS, is_constant
 from headtool.analysis.reliability import MIN_RELIABILITY, disattenuate, split_half_reliability
 from headtool.errors import HeadtoolError
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from headtool.analysis.paired import Paired
 from headtool.analysis.resampling import Sums, block_rows, bootstrap_weights
 from headtool.errors import HeadtoolError
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 __all__ = ["CurveBootstrap", "CurveEnsemble", "Line"]
 

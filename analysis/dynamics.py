@@ -13,7 +13,7 @@ import numpy as np
 
 from headtool.analysis.rank_correlation import kendall, spearman
 from headtool.errors import HeadtoolError
-from headtool.metric_base import Array, Metric
+from headtool.metrics.base import Array, Metric
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -36,7 +36,7 @@ from scipy.stats import t as student
 
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 __all__ = [
     "DEFAULT_MARGIN",

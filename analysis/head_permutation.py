@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headtool.analysis.rank_correlation import COEFFICIENTS
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 __all__ = ["head_orders", "permutation_p"]
 

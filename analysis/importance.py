@@ -13,15 +13,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headtool.analysis.assessment import heads_of
+from headtool.analysis.labels import heads_of, read_heads
 from headtool.analysis.paired import Paired
 from headtool.analysis.resampling import BLOCK_BYTES, Sums, bootstrap_weights
 from headtool.errors import HeadtoolError
 from headtool.heads import Head
-from headtool.metric_base import Array, Metric
-from headtool.results import Outcomes
+from headtool.metrics.base import Array, Metric
+from headtool.results.outcomes import Outcomes
 
-__all__ = ["Importance", "align", "read_heads"]
+__all__ = ["Importance", "align"]
 
 Rescore = Callable[[NDArray[np.int64]], Array]
 
@@ -187,11 +187,6 @@ class Importance:
         if self.rescore is None:
             raise ValueError(f"'{self.name}' has scores only: there is nothing to resample")
         return self.rescore(weights)
-
-
-def read_heads(heads: Sequence[Head | str]) -> tuple[Head, ...]:
-    """Return heads from heads or their names, such as ``enc-self.3.7``."""
-    return tuple(head if isinstance(head, Head) else Head.parse(head) for head in heads)
 
 
 def align(data_sets: Sequence[Importance]) -> list[Importance]:

@@ -22,7 +22,7 @@ from scipy.special import ndtr, ndtri
 
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError, unknown
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 __all__ = [
     "INTERVALS",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from headtool.analysis.assessment import heads_of
 from headtool.analysis.equivalence import VERDICTS
+from headtool.analysis.labels import heads_of
 from headtool.errors import HeadtoolError
 from headtool.heads import Kind
-from headtool.results import Outcomes
+from headtool.results.outcomes import Outcomes
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -29,7 +29,7 @@ from scipy.stats import norm
 
 from headtool.analysis.significance import PairedTests
 from headtool.errors import unknown
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 __all__ = [
     "CORRECTIONS",

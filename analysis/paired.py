@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from headtool.errors import HeadtoolError
-from headtool.metric_base import Array, Metric
-from headtool.results import Outcomes
+from headtool.metrics.base import Array, Metric
+from headtool.results.outcomes import Outcomes
 
 __all__ = ["Form", "Paired", "ValueFunction"]
 

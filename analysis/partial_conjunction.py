@@ -34,11 +34,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.stats import chi2
 
-from headtool.analysis.assessment import label_columns
-from headtool.analysis.importance import read_heads
+from headtool.analysis.labels import label_columns, read_heads
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Head
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 if TYPE_CHECKING:
     import pandas as pd

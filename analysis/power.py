@@ -22,7 +22,7 @@ from scipy.stats import binom, norm
 from headtool.analysis.equivalence import tango_p
 from headtool.analysis.paired import Paired
 from headtool.analysis.significance import mcnemar_p
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 __all__ = [
     "TARGET_POWER",

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from headtool.metric_base import Array, ratio
+from headtool.metrics.base import Array, ratio
 
 __all__ = ["COEFFICIENTS", "is_constant", "kendall", "pearson", "spearman"]
 

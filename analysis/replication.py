@@ -34,8 +34,8 @@ from headtool.analysis.curves import CURVE_COLUMNS, curve_frame
 from headtool.analysis.head_permutation import permutation_p
 from headtool.analysis.overlap import OVERLAP_COLUMNS, overlap
 from headtool.analysis.rank_correlation import kendall, spearman
-from headtool.metric_base import Array
-from headtool.results import SCORE_COLUMNS
+from headtool.metrics.base import Array
+from headtool.results.scores import SCORE_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headtool.analysis.paired import Paired
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 __all__ = [
     "BLOCK_BYTES",

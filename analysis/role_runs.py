@@ -53,7 +53,7 @@ def read_roles(folder: Path) -> SavedRoles:
         If there is no run, it is damaged or of another version, or it is not one of roles.
     """
     from headtool.analysis.roles import ROLE_COLUMNS
-    from headtool.runs import read_run
+    from headtool.results.runs import read_run
 
     run = read_run(folder)
     provenance = run.manifest.get("provenance")

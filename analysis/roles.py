@@ -42,9 +42,9 @@ from scipy.stats import t as student
 from headtool.analysis.multiplicity import adjust, check_correction
 from headtool.analysis.overlap import shared_distribution
 from headtool.errors import HeadtoolError, unknown
-from headtool.metric_base import Array
-from headtool.results import head_frame
-from headtool.role_counts import RoleCounts
+from headtool.metrics.base import Array
+from headtool.results.role_counts import RoleCounts
+from headtool.results.scores import head_frame
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -48,12 +48,11 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from headtool.analysis.assessment import label_columns
 from headtool.analysis.betting import FRACTIONS, log_capital, lower_bound, upper_bound
-from headtool.analysis.importance import read_heads
+from headtool.analysis.labels import label_columns, read_heads
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Head
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 if TYPE_CHECKING:
     import pandas as pd

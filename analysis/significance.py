@@ -45,7 +45,7 @@ from scipy.stats import binom
 from headtool.analysis.paired import Paired
 from headtool.analysis.resampling import Swaps, swap_deltas
 from headtool.errors import HeadtoolError, unknown
-from headtool.metric_base import Array
+from headtool.metrics.base import Array
 
 __all__ = ["TESTS", "PairedTests", "choose_test", "mcnemar_p", "paired_tests"]
 

@@ -38,8 +38,8 @@ from headtool.analysis.overlap import jaccard, shared_distribution
 from headtool.analysis.rank_correlation import kendall, spearman
 from headtool.errors import HeadtoolError
 from headtool.heads import Head
-from headtool.metric_base import Array
-from headtool.results import SCORE_COLUMNS
+from headtool.metrics.base import Array
+from headtool.results.scores import SCORE_COLUMNS
 
 if TYPE_CHECKING:
     import pandas as pd

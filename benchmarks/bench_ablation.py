@@ -17,14 +17,14 @@ import numpy as np
 import torch
 from transformers import BertForSequenceClassification
 
+from headtool.attention.gating import Gating
 from headtool.data import load_data
-from headtool.evaluation import evaluate, mask_gates
+from headtool.engine.evaluation import evaluate, mask_gates
+from headtool.engine.units import Unit, UnitResult
 from headtool.heads import HeadMask
 from headtool.models import load_model
 from headtool.models.base import Examples, ModelAdapter
-from headtool.models.gating import Gating
-from headtool.models.huggingface import HuggingFaceModel
-from headtool.units import Unit, UnitResult
+from headtool.models.huggingface.model import HuggingFaceModel
 
 PADDED = 128
 

@@ -15,10 +15,10 @@ from typing import TypeVar
 import numpy as np
 
 from headtool.data import load_data
-from headtool.decoding import Search, translate
+from headtool.engine.decoding import Search, translate
 from headtool.heads import KINDS, HeadMask
-from headtool.hypotheses import Hypotheses
 from headtool.models import load_model
+from headtool.results.hypotheses import Hypotheses
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ import time
 import numpy as np
 
 from headtool.data import load_data
-from headtool.differentiation import differentiate
+from headtool.engine.differentiation import differentiate
 from headtool.models import load_model
 
 BATCH = 32

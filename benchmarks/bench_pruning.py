@@ -22,10 +22,10 @@ from torch import nn
 from headtool.heads import HeadMask
 from headtool.models import load_model
 from headtool.models.base import ModelAdapter
-from headtool.models.huggingface import HuggingFaceModel
-from headtool.pruning.models import Pruned, prune
+from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.pruning.smaller import Pruned, prune
 from headtool.pruning.speed import contenders, measure_speed
-from headtool.pruning.tracing import unit_name
+from headtool.surgery.tracing import unit_name
 
 
 def bert_base() -> HuggingFaceModel:

@@ -43,10 +43,9 @@ def peak_of(model_spec: str, treebank: str | None, sentences: int) -> None:
     from pathlib import Path
 
     from headtool.data.conllu import read_treebank
-    from headtool.models import load_model
-    from headtool.models.pieces import pieces_of
-    from headtool.parses import encode_treebank
-    from headtool.roles import count_roles, request_roles
+    from headtool.models import load_model, pieces_of
+    from headtool.patterns.counting import count_roles, request_roles
+    from headtool.patterns.parses import encode_treebank
 
     model = load_model(model_spec)
     pieces = pieces_of(model)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import argparse
 
-from headtool.ablation import ablate_until_decided, single_masks
 from headtool.analysis.sequential import SequentialTest
 from headtool.data import load_data
-from headtool.evaluation import evaluate
+from headtool.engine.evaluation import evaluate
+from headtool.experiments.ablation import ablate_until_decided
+from headtool.masks.singles import single_masks
 from headtool.metrics import get_metric
 from headtool.models import load_model
 

@@ -15,14 +15,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headtool.attention.gating import Gating
 from headtool.data import load_data
-from headtool.evaluation import evaluate, mask_gates
+from headtool.engine.evaluation import evaluate, mask_gates
 from headtool.heads import HeadMask
 from headtool.methods.shapley import Shapley
 from headtool.metrics import default_metric, get_metric
 from headtool.models import load_model
 from headtool.models.base import Examples, ModelAdapter
-from headtool.models.gating import Gating
 
 
 def masks_of(model: ModelAdapter, order: NDArray[np.int64]) -> list[HeadMask]:

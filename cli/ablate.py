@@ -19,17 +19,17 @@ from headtool.cli.groups import (
     command,
 )
 from headtool.cli.options import Data, Kinds, Metric, Model, split_names
-from headtool.cli.searching import Tokenize, resolved_search, tokenized
+from headtool.cli.searching import Tokenize
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from headtool.ablation import Ablated
+    from headtool.engine.units import UnitStore
     from headtool.heads import HeadMask
+    from headtool.masks.singles import Ablated
     from headtool.models.base import Examples, ModelAdapter
     from headtool.progress import Progress
-    from headtool.units import UnitStore
 
 __all__ = ["ablate"]
 
@@ -114,21 +114,16 @@ def ablate(
     and the saved outcomes are what `headtool test` and `headtool correlate` work on.
     """
     show.prepare()
-    from headtool.ablation import (
-        ablation_frame,
-        best_single_heads,
-        keep_one_masks,
-        single_masks,
-        whole_values,
-    )
+    from headtool.engine.measurement import described, measure, resolved_search, tokenized
+    from headtool.engine.provenance import provenance
+    from headtool.engine.replacement import replacement
+    from headtool.experiments.ablation import ablation_frame, best_single_heads, whole_values
     from headtool.heads import Head, parse_kinds
-    from headtool.measurement import described, measure
+    from headtool.masks.singles import keep_one_masks, single_masks
     from headtool.metrics import default_metric, get_metric
-    from headtool.provenance import provenance
-    from headtool.replacement import replacement
-    from headtool.reports.ablation_tables import ablation_tables
-    from headtool.runs import site_frame
-    from headtool.translation_metrics import TRANSLATION_METRICS
+    from headtool.metrics.translation import TRANSLATION_METRICS
+    from headtool.reports.terminal.ablation import ablation_tables
+    from headtool.results.runs import site_frame
 
     if heads is not None and all_but_one:
         raise HeadtoolError("--heads and --all-but-one exclude each other; leave one out")
@@ -228,10 +223,10 @@ def _decide(
     progress: Progress,
 ) -> None:
     """Run the sequential test, then print it and write it where asked."""
-    from headtool.ablation import ablate_until_decided
     from headtool.analysis.sequential import SequentialTest
-    from headtool.reports.test_tables import sequential_tables
-    from headtool.results import json_rows
+    from headtool.experiments.ablation import ablate_until_decided
+    from headtool.reports.terminal.verdicts import sequential_tables
+    from headtool.results.scores import json_rows
 
     test = SequentialTest(
         [item.head for item in ablated], margin=source["options"]["margin"], total=len(examples)
@@ -263,7 +258,7 @@ def _kept_units(
     if folder is None:
         yield None
         return
-    from headtool.units import UnitStore, digest
+    from headtool.engine.units import UnitStore, digest
 
     description = {**source, "masks": digest([mask.to_json() for mask in masks])}
     with UnitStore(folder.with_name(f"{folder.name}.unfinished"), description) as store:
@@ -278,7 +273,7 @@ def _kept_units(
 def _document(
     tables: Mapping[str, pd.DataFrame], whole: Mapping[str, float], source: Mapping[str, Any]
 ) -> dict[str, Any]:
-    from headtool.results import json_rows
+    from headtool.results.scores import json_rows
 
     return {
         "schema": "headtool/ablation/1",

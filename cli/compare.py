@@ -143,7 +143,7 @@ def compare(
     others.
     """
     show.prepare()
-    from headtool.reports.comparison_tables import comparison_tables, head_table
+    from headtool.reports.terminal.comparison import comparison_tables, head_table
 
     comparison = launch(
         "compare",

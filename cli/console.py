@@ -24,7 +24,7 @@ from rich.text import Text
 
 from headtool.progress import Progress as ProgressProtocol
 from headtool.progress import silent
-from headtool.reports.text import visible
+from headtool.reports.wording.text import visible
 
 __all__ = ["complain", "note", "out", "prepare_messages", "progress_bar", "this_command"]
 

@@ -10,15 +10,15 @@ import typer
 from headtool.cli.console import note, progress_bar
 from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, SearchOptions, command
 from headtool.cli.options import Kinds, Model
-from headtool.cli.searching import Tokenize, resolved_search, tokenized
+from headtool.cli.searching import Tokenize
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from headtool.heads import Kind
-    from headtool.metric_base import Metric as Measure
-    from headtool.results import Outcomes
+    from headtool.metrics.base import Metric as Measure
+    from headtool.results.outcomes import Outcomes
 
     Measured = tuple[str, Outcomes, Measure]
 
@@ -81,8 +81,8 @@ def correlate(
     from headtool.analysis.correlation import correlate as correlate_importance
     from headtool.analysis.importance import Importance
     from headtool.heads import parse_kinds
-    from headtool.reports.correlation_tables import correlation_tables
-    from headtool.results import json_rows
+    from headtool.reports.terminal.correlation import correlation_tables
+    from headtool.results.scores import json_rows
 
     kinds = parse_kinds(kind) if kind is not None else None
     if bool(runs) == bool(data):
@@ -143,7 +143,7 @@ def _from_runs(
     """Read saved outcomes; runs of different models or metrics do not mix."""
     from headtool.analysis.kinds import of_kinds
     from headtool.metrics import get_metric
-    from headtool.runs import read_run
+    from headtool.results.runs import read_run
 
     sets, sources, signatures = [], {}, []
     for folder in runs:
@@ -185,10 +185,10 @@ def _from_data(
     quiet: bool,
 ) -> tuple[list[Measured], dict[str, Any]]:
     """Ablate single heads on each data set."""
-    from headtool.ablation import single_masks
-    from headtool.measurement import described, measure
+    from headtool.engine.measurement import described, measure, resolved_search, tokenized
+    from headtool.engine.provenance import provenance
+    from headtool.masks.singles import single_masks
     from headtool.metrics import default_metric, get_metric
-    from headtool.provenance import provenance
 
     asked = decoding.asked(metric)
     texts = [reading.read(spec, model) for spec in specs]

@@ -48,7 +48,7 @@ def curve(
     layer as many as the method does.
     """
     show.prepare()
-    from headtool.reports.comparison_tables import curve_tables
+    from headtool.reports.terminal.comparison import curve_tables
 
     comparison = launch(
         "curve",

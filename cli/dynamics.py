@@ -23,18 +23,17 @@ from headtool.cli.groups import (
     command,
 )
 from headtool.cli.options import Data, Kinds, Metric, Settings, parse_settings
-from headtool.cli.searching import resolved_search
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from headtool.data import TextData
+    from headtool.experiments.stages import Stages
     from headtool.methods.base import Method
     from headtool.models.base import ModelAdapter
-    from headtool.models.generation import Search
     from headtool.progress import Progress
-    from headtool.stages import Stages
+    from headtool.searching import Search
 
 __all__ = ["dynamics"]
 
@@ -95,11 +94,11 @@ def dynamics(
     """
     show.prepare()
     from headtool.analysis.dynamics import prunability, rank_stability
+    from headtool.experiments.stages import stages
     from headtool.heads import parse_kinds
     from headtool.methods import get_method
-    from headtool.reports.dynamics_tables import dynamics_tables
-    from headtool.results import json_rows
-    from headtool.stages import stages
+    from headtool.reports.terminal.dynamics import dynamics_tables
+    from headtool.results.scores import json_rows
 
     found = find_checkpoints(checkpoints)
     scorer = get_method(method).configured(parse_settings(settings or [], [method])[method])
@@ -108,7 +107,7 @@ def dynamics(
     if run.output_dir is not None or figure is None:  # --force may be about the figure alone
         run.check()
     if figure is not None:
-        from headtool.reports.dynamics_figure import check_figure
+        from headtool.reports.formats.dynamics_figure import check_figure
 
         check_figure(figure, force=run.force)
     if data is None:
@@ -130,7 +129,7 @@ def dynamics(
         tables["rank_stability"] = rank_stability(tables["checkpoint_scores"])
         run.write({"dynamics": source, **job.sources}, tables, quiet=show.quiet)
     if figure is not None:
-        from headtool.reports.dynamics_figure import write_dynamics_figure
+        from headtool.reports.formats.dynamics_figure import write_dynamics_figure
 
         write_dynamics_figure(tables, str(job.metric_name), figure)
         note(f"drawn in {figure}", quiet=show.quiet)
@@ -259,9 +258,10 @@ class _Job:
         import pandas as pd
 
         from headtool.analysis.dynamics import relative
-        from headtool.cli.removal import families, one_shot_closed
-        from headtool.cli.splitting import split_data
+        from headtool.engine.measurement import resolved_search
+        from headtool.experiments.splitting import split_data
         from headtool.heads import HeadMask
+        from headtool.masks.order import families, one_shot_closed
         from headtool.metrics import default_metric, get_metric
 
         self.metric_name = self.metric_name or default_metric(model.task)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
     from headtool.data import TextData
     from headtool.models.base import Examples, ModelAdapter
-    from headtool.models.generation import Search
+    from headtool.searching import Search
 
 __all__ = [
     "DataOptions",
@@ -182,7 +182,7 @@ class RunOptions:
 
     def check(self) -> None:
         """Refuse, before any work is done, an --out that cannot be written, or a stray --force."""
-        from headtool.runs import check_output
+        from headtool.results.folders import check_output
 
         if self.output_dir is not None:
             check_output(self.output_dir, force=self.force)
@@ -198,7 +198,7 @@ class RunOptions:
         quiet: bool,
     ) -> None:
         """Write the run, if there is to be one, and say so."""
-        from headtool.runs import write_run
+        from headtool.results.runs import write_run
 
         if self.output_dir is None:
             return

@@ -11,7 +11,7 @@ from rich.text import Text
 from headtool.cli.console import prepare_messages
 from headtool.cli.groups import LoadOptions, command, print_as
 from headtool.cli.options import Format, Kinds, Model, OutputFormat, Verbose
-from headtool.reports.text import visible
+from headtool.reports.wording.text import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,8 +45,8 @@ def heads(
     prepare_messages(verbose=verbose)
     import pandas as pd
 
+    from headtool.attention.parameters import head_parameters
     from headtool.heads import parse_kinds
-    from headtool.models.parameters import head_parameters
 
     kinds = parse_kinds(kind) if kind is not None else None
     adapter = loading.load(model)
@@ -79,7 +79,7 @@ def heads(
 
 
 def _document(model: ModelAdapter, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    from headtool.provenance import versions
+    from headtool.results.versions import versions
 
     return {
         "schema": "headtool/heads/1",

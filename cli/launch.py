@@ -51,11 +51,11 @@ def launch(
     decoding, curves, reading, loading, run
         The groups of options that both commands have.
     request
-        What else `headtool.cli.request.Request` takes.
+        What else `headtool.experiments.request.Request` takes.
     """
     from headtool.analysis.role_runs import read_roles
-    from headtool.cli.comparing import run_comparison
-    from headtool.cli.request import Request
+    from headtool.experiments.compare import run_comparison
+    from headtool.experiments.request import Request
     from headtool.heads import parse_kinds
     from headtool.methods import get_method
     from headtool.models import check_model
@@ -107,7 +107,7 @@ def comparison_document(
     comparison: Comparison, schema: str, tables: Sequence[str]
 ) -> dict[str, Any]:
     """The comparison for JSON: schema, provenance, and rows by table."""
-    from headtool.results import json_rows
+    from headtool.results.scores import json_rows
 
     return {
         "schema": schema,

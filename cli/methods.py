@@ -38,7 +38,7 @@ def methods(names: Names = None, output: Format = OutputFormat.table) -> None:
     """
     prepare_messages()
     from headtool.methods import get_method, method_names
-    from headtool.provenance import versions
+    from headtool.results.versions import versions
 
     known = [get_method(name) for name in dict.fromkeys(names or method_names())]
     print_as(

@@ -28,8 +28,8 @@ from headtool.errors import HeadtoolError, unknown
 if TYPE_CHECKING:
     from headtool.heads import HeadMask
     from headtool.models.base import Examples, ModelAdapter
-    from headtool.pruning.models import Pruned
-    from headtool.runs import Run
+    from headtool.pruning.smaller import Pruned
+    from headtool.results.runs import Run
 
 __all__ = ["prune"]
 
@@ -74,9 +74,10 @@ def prune(
     show.prepare()
     import pandas as pd
 
-    from headtool.pruning.selection import UNITS
-    from headtool.reports.pruning_tables import pruning_tables
-    from headtool.runs import check_output, read_run
+    from headtool.masks.selection import UNITS
+    from headtool.reports.terminal.pruning import pruning_tables
+    from headtool.results.folders import check_output
+    from headtool.results.runs import read_run
 
     _check_choice(scores, method, remove, keep_heads, verdict, mask, keep_one_per_layer, unit)
     if unit not in UNITS:
@@ -107,7 +108,7 @@ def prune(
 
     def choose(by: str) -> HeadMask:
         if mask is not None:
-            from headtool.pruning.selection import from_file
+            from headtool.masks.selection import from_file
 
             return from_file(mask, adapter.sites)
         assert run is not None
@@ -147,12 +148,12 @@ def prune(
             )
     rows: list[dict[str, Any]] = []
     if bake:
-        from headtool.pruning.models import bake as bake_model
+        from headtool.pruning.smaller import bake as bake_model
 
         smaller = bake_model(adapter, chosen, scales)
         pruned = None
     else:
-        from headtool.pruning.models import prune as prune_model
+        from headtool.pruning.smaller import prune as prune_model
 
         pruned = prune_model(adapter, chosen, scales)
         smaller = pruned.model
@@ -243,7 +244,7 @@ def _by_scores(
     unit: str,
     keep_one: bool,
 ) -> HeadMask:
-    from headtool.pruning.selection import budget, by_scores, scores_of
+    from headtool.masks.selection import budget, by_scores, scores_of
 
     table = scores_of(run)
     methods = list(table["method"].unique())
@@ -264,8 +265,8 @@ def _by_verdicts(
     run: Run, model: ModelAdapter, verdict: str, unit: str, keep_one: bool, seed: int
 ) -> HeadMask:
     from headtool.analysis.assessment import assess_outcomes
+    from headtool.masks.selection import by_verdicts
     from headtool.metrics import get_metric
-    from headtool.pruning.selection import by_verdicts
 
     source = run.source
     _check_model(run, model, source)
@@ -296,7 +297,7 @@ def _savings(unit: str, mask: HeadMask, pruned: Pruned) -> dict[str, Any]:
 
 def _other_savings(model: ModelAdapter, choose: Any, unit: str) -> list[dict[str, Any]]:
     """What the other unit would save; nothing where it cannot remove so many heads."""
-    from headtool.pruning.models import prune as prune_model
+    from headtool.pruning.smaller import prune as prune_model
 
     try:
         mask = choose(unit)
@@ -309,8 +310,8 @@ def _quality(
     whole: ModelAdapter, smaller: ModelAdapter, examples: Examples, name: str | None
 ) -> dict[str, dict[str, float]]:
     """The metric (and the loss) of both models."""
-    from headtool.ablation import whole_values
-    from headtool.measurement import measure
+    from headtool.engine.measurement import measure
+    from headtool.experiments.ablation import whole_values
     from headtool.metrics import default_metric, get_metric
 
     names = dict.fromkeys([name or default_metric(whole.task), "loss"])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from headtool.data.conllu import Treebank
     from headtool.models.base import Examples
     from headtool.models.pieces import Pieces
-    from headtool.parses import Parse
+    from headtool.patterns.parses import Parse
 
 __all__ = ["roles"]
 
@@ -140,7 +140,7 @@ def roles(
     """
     show.prepare()
     from headtool.analysis.roles import check_thresholds, role_table, surviving_roles
-    from headtool.reports.role_tables import role_tables
+    from headtool.reports.terminal.roles import role_tables
 
     survivors = _kept(kept)
     if saved is not None:
@@ -159,11 +159,11 @@ def roles(
         role_table([], correction=correction, alpha=alpha)  # complains of what cannot be
         run.check()
         from headtool.data.conllu import read_treebank
+        from headtool.engine.provenance import provenance
         from headtool.heads import parse_kinds
-        from headtool.models.pieces import pieces_of
-        from headtool.provenance import provenance
-        from headtool.roles import count_roles, request_roles
-        from headtool.runs import site_frame
+        from headtool.models import pieces_of
+        from headtool.patterns.counting import count_roles, request_roles
+        from headtool.results.runs import site_frame
 
         kinds = parse_kinds(kind) if kind is not None else None
         trees = read_treebank(treebank, limit=reading.limit) if treebank else None
@@ -271,7 +271,7 @@ def _parsed(
     pieces: Pieces, trees: Treebank, batch_tokens: int, quiet: bool
 ) -> tuple[Examples, tuple[Parse, ...], dict[str, Any]]:
     """Tokenise a treebank, saying what was left out."""
-    from headtool.parses import encode_treebank
+    from headtool.patterns.parses import encode_treebank
 
     parsed = encode_treebank(pieces, trees, batch_tokens=batch_tokens)
     spec = pieces.model.spec
@@ -299,7 +299,7 @@ def _parsed(
 def _document(
     frame: pd.DataFrame, survival: pd.DataFrame | None, source: Mapping[str, Any]
 ) -> dict[str, Any]:
-    from headtool.results import json_rows
+    from headtool.results.scores import json_rows
 
     return {
         "schema": "headtool/roles/1",

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from rich.console import RenderableType
 
+    from headtool.experiments.stages import Stages
     from headtool.models.base import ModelAdapter
-    from headtool.results import HeadScores
-    from headtool.stages import Stages
+    from headtool.results.scores import HeadScores
 
 __all__ = ["score"]
 
@@ -60,11 +60,11 @@ def score(
     show.prepare()
     import pandas as pd
 
+    from headtool.engine.provenance import provenance
+    from headtool.experiments.stages import stages
     from headtool.heads import parse_kinds
     from headtool.methods import get_method
-    from headtool.provenance import provenance
-    from headtool.results import scores_document
-    from headtool.stages import stages
+    from headtool.results.scores import scores_document
 
     names = split_names(method, "method")
     values = parse_settings(settings or [], names)
@@ -147,7 +147,7 @@ def _check_metric(metric: str, model: ModelAdapter, method: str, *, used: bool) 
 def _write(run: RunOptions, scores: list[HeadScores], *, quiet: bool) -> None:
     import pandas as pd
 
-    from headtool.runs import site_frame
+    from headtool.results.runs import site_frame
 
     tables = {"scores": pd.concat([result.frame for result in scores], ignore_index=True)}
     for result in scores:
@@ -166,7 +166,7 @@ def _write(run: RunOptions, scores: list[HeadScores], *, quiet: bool) -> None:
 
 
 def _tables(scores: list[HeadScores], seconds: dict[str, float]) -> Iterator[RenderableType]:
-    from headtool.reports.score_tables import score_tables
+    from headtool.reports.terminal.scores import score_tables
 
     for result in scores:
         yield from score_tables(result, seconds[result.method])

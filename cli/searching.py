@@ -11,19 +11,9 @@ from headtool.cli.options import whole_number
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
-    from headtool.metric_base import Metric
-    from headtool.models.base import ModelAdapter
-    from headtool.models.generation import Search
+    from headtool.searching import Search
 
-__all__ = [
-    "Beam",
-    "Greedy",
-    "LengthPenalty",
-    "Tokenize",
-    "asked_search",
-    "resolved_search",
-    "tokenized",
-]
+__all__ = ["Beam", "Greedy", "LengthPenalty", "Tokenize", "asked_search"]
 
 _DECODING = "Translation (bleu, chrf, ter)"
 
@@ -63,23 +53,12 @@ Tokenize = Annotated[
 ]
 
 
-def tokenized(metric: Metric, tokenize: str | None) -> Metric:
-    """Let BLEU count other tokens; for other metrics the option is an error."""
-    from headtool.translation_metrics import BLEU
-
-    if tokenize is None:
-        return metric
-    if not isinstance(metric, BLEU):
-        raise HeadtoolError(f"--tokenize is for --metric bleu, not for {metric.name}; leave it out")
-    return BLEU(tokenize)
-
-
 def asked_search(
     metric: str | None, *, beam: int | None, greedy: bool, length_penalty: float | None
 ) -> Search:
     """Check the options against each other and the metric; they cost no model yet."""
-    from headtool.models.generation import Search
-    from headtool.translation_metrics import TRANSLATION_METRICS
+    from headtool.metrics.translation import TRANSLATION_METRICS
+    from headtool.searching import Search
 
     options = {
         "--beam": beam is not None,
@@ -97,16 +76,3 @@ def asked_search(
     if length_penalty is not None and not math.isfinite(length_penalty):
         raise HeadtoolError(f"--lenpen must be a finite number, got {length_penalty}")
     return Search(beam=1 if greedy else beam, length_penalty=length_penalty)
-
-
-def resolved_search(model: ModelAdapter, metric: Metric, asked: Search) -> Search | None:
-    """Fill in the model's own settings; None for metrics that do not decode."""
-    from headtool.models.generation import generator
-    from headtool.translation_metrics import TranslationMetric
-
-    if not isinstance(metric, TranslationMetric):
-        return None
-    search = generator(model, asked).search
-    if search.beam == 1 and asked.length_penalty is not None:
-        raise HeadtoolError("--lenpen has no effect on greedy decoding; leave it out")
-    return search

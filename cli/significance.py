@@ -13,8 +13,8 @@ from headtool.cli.options import Kinds, Seed
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
-    from headtool.metric_base import Metric as Measure
-    from headtool.results import Outcomes
+    from headtool.metrics.base import Metric as Measure
+    from headtool.results.outcomes import Outcomes
 
 __all__ = ["significance"]
 
@@ -106,9 +106,9 @@ def significance(
     from headtool.analysis.kinds import of_kinds, summarise_kinds
     from headtool.heads import parse_kinds
     from headtool.metrics import get_metric
-    from headtool.reports.test_tables import test_tables
-    from headtool.results import json_rows
-    from headtool.runs import read_run
+    from headtool.reports.terminal.verdicts import test_tables
+    from headtool.results.runs import read_run
+    from headtool.results.scores import json_rows
 
     kinds = parse_kinds(kind) if kind is not None else None
     saved = read_run(run)
@@ -176,11 +176,11 @@ def _print_compat(
     show: PrintOptions,
 ) -> None:
     """Print another tool's p-values, labelled as such."""
-    from headtool.analysis.assessment import heads_of
     from headtool.analysis.compat import compat_tests
+    from headtool.analysis.labels import heads_of
     from headtool.analysis.paired import Paired
-    from headtool.reports.test_tables import compat_tables
-    from headtool.results import json_rows
+    from headtool.reports.terminal.verdicts import compat_tables
+    from headtool.results.scores import json_rows
 
     paired = Paired.from_outcomes(outcomes, metric)
     tests = compat_tests(

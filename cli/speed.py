@@ -98,8 +98,8 @@ def speed(
 
     from headtool.models import load_model
     from headtool.pruning.speed import WORKS, contenders, measure_speed
-    from headtool.reports.speed_tables import speed_tables
-    from headtool.results import json_rows
+    from headtool.reports.terminal.speed import speed_tables
+    from headtool.results.scores import json_rows
 
     if (pruned is None) == (mask is None):
         given = "both are" if pruned is not None else "neither is"
@@ -157,8 +157,8 @@ def _size(text: str) -> int:
 
 
 def _pruned_by(mask: Path, model: ModelAdapter) -> ModelAdapter:
-    from headtool.pruning.models import prune
-    from headtool.pruning.selection import from_file
+    from headtool.masks.selection import from_file
+    from headtool.pruning.smaller import prune
 
     return prune(model, from_file(mask, model.sites)).model
 
@@ -171,7 +171,7 @@ def _source(
 
     import torch
 
-    from headtool.provenance import versions
+    from headtool.results.versions import versions
 
     cuda = whole.device.type == "cuda"
     return {

@@ -8,15 +8,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from headtool.engine.measurement import described
+from headtool.engine.replacement import REPLACEMENTS, replacement
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
-from headtool.measurement import described
 from headtool.methods.base import Job, Method, Scored, option
-from headtool.metric_base import Metric
 from headtool.metrics import get_metric
-from headtool.models.generation import Search, generator
-from headtool.replacement import REPLACEMENTS, replacement
-from headtool.translation_metrics import BLEU, TOKENIZERS, TRANSLATION_METRICS
+from headtool.metrics.base import Metric
+from headtool.metrics.translation import BLEU, TOKENIZERS, TRANSLATION_METRICS
+from headtool.models import generator
+from headtool.searching import Search
 
 __all__ = ["Ablation"]
 

@@ -16,15 +16,17 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headtool.engine.measurement import Measured, measure
+from headtool.engine.provenance import provenance
+from headtool.engine.units import Keep, unkept
 from headtool.errors import HeadtoolError, nearest
 from headtool.heads import HeadMask, Kind, Sites
-from headtool.measurement import Measured, measure
-from headtool.metrics import Metric, default_metric, get_metric
+from headtool.metrics import default_metric, get_metric
+from headtool.metrics.prediction import Metric
 from headtool.models.base import Examples, ModelAdapter
 from headtool.progress import Progress, silent
-from headtool.provenance import provenance
-from headtool.results import HeadScores, Outcomes, score_frame
-from headtool.units import Keep, unkept
+from headtool.results.outcomes import Outcomes
+from headtool.results.scores import HeadScores, score_frame
 
 __all__ = [
     "Job",
@@ -40,7 +42,7 @@ __all__ = [
 T = TypeVar("T")
 
 Measure = Callable[..., Measured]
-"""What takes the arguments of `headtool.measurement.measure`."""
+"""What takes the arguments of `headtool.engine.measurement.measure`."""
 
 
 def option(default: T, help: str, *, choices: Iterable[str] = ()) -> T:
@@ -76,8 +78,8 @@ class Job:
     progress
         Reports progress.
     measure
-        Runs masks and measures them, as `headtool.measurement.measure` does. A comparison hands its
-        own in, which keeps what is finished and runs no mask twice.
+        Runs masks and measures them, as `headtool.engine.measurement.measure` does. A comparison
+        hands its own in, which keeps what is finished and runs no mask twice.
     keep
         Computes a part of the work by name, or returns what was kept of an interrupted run.
     """

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headtool.engine.observation import observe
 from headtool.heads import AttentionSite
 from headtool.methods.base import Job, Method, Scored, influence_stderr, option, ratio_of_sums
 from headtool.models.base import Batch
-from headtool.observation import observe
 
 __all__ = ["Confidence"]
 

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headtool.methods.base import Job, Scored, highest, option
 from headtool.methods.gate_training import GateTraining
-from headtool.metric_base import Metric
+from headtool.metrics.base import Metric
 
 __all__ = ["Dsp", "gumbel_top_k", "straight_through_top_k"]
 

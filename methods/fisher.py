@@ -9,11 +9,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.differentiation import differentiate
+from headtool.engine.differentiation import differentiate
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
 from headtool.methods.base import Job, Method, Scored, highest, influence_stderr, option
-from headtool.metric_base import Metric
+from headtool.metrics.base import Metric
 
 __all__ = ["Fisher", "rearrange"]
 

@@ -15,16 +15,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from headtool.attention.gating import Gating
+from headtool.engine.evaluation import evaluate
+from headtool.engine.measurement import measure
 from headtool.errors import HeadtoolError
-from headtool.evaluation import evaluate
-from headtool.measurement import measure
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.scratch import Recipe, Scratch
 from headtool.methods.training import loss_per_token, shuffled, training
-from headtool.metric_base import Metric
+from headtool.metrics.base import Metric
+from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import Examples
-from headtool.models.gating import Gating
-from headtool.translation_metrics import TranslationMetric
 
 __all__ = ["GateTraining", "Penalty"]
 

@@ -19,7 +19,7 @@ from headtool.errors import HeadtoolError
 from headtool.methods.base import Job, Scored, highest, option
 from headtool.methods.gate_training import GateTraining, Penalty
 from headtool.methods.scratch import Scratch
-from headtool.metric_base import Metric
+from headtool.metrics.base import Metric
 from headtool.progress import labelled
 
 __all__ = ["Gates", "eval_gate", "open_probability", "sample_gate"]

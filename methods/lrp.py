@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from headtool.methods.base import Job, Method, Scored, influence_stderr, option
-from headtool.relevance import propagate
-from headtool.relevance_rules import RULES
+from headtool.methods.relevance import propagate
+from headtool.methods.relevance_rules import RULES
 
 __all__ = ["Lrp"]
 
@@ -29,7 +29,7 @@ class Lrp(Method):
     between sites they only compare shares. The standard error is over examples. The column
     `relevance` is the mean of R_h itself.
 
-    Rules (see `headtool.relevance_rules`):
+    Rules (see `headtool.methods.relevance_rules`):
 
     ============  ================================================================================
     attnlrp       linear layers by the epsilon rule with a vanishing epsilon, norms with a constant

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import nn
 
+from headtool.attention.gating import SiteHandle
+from headtool.attention.probing import Probe
 from headtool.methods.base import Job, Method, Scored
-from headtool.models.gating import SiteHandle
-from headtool.models.probing import Probe
-from headtool.pruning.tracing import Unit, trace
+from headtool.surgery.tracing import Unit, trace
 
 __all__ = ["Magnitude"]
 

@@ -19,7 +19,7 @@ class Random(Method):
     The score is uniform on [0, 1), drawn from the seed; it looks at neither model nor data and has
     no standard error (NaN). One draw shows what a ranking without information looks like. What a
     method gains over many draws, among all heads and within each layer, is what pruning curves
-    show: they draw their own (`headtool.curves`).
+    show: they draw their own (`headtool.masks.curves`).
     """
 
     name: ClassVar[str] = "random"

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headtool.attention.gating import Gating
 from headtool.methods.base import Job
 from headtool.methods.training import loss_per_token, shuffled, training
 from headtool.models.base import Examples
-from headtool.models.gating import Gating
 
 __all__ = ["Recipe", "Scratch"]
 

@@ -9,13 +9,13 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headtool.engine.evaluation import evaluate
+from headtool.engine.measurement import measure
 from headtool.errors import HeadtoolError
-from headtool.evaluation import evaluate
-from headtool.measurement import measure
 from headtool.methods.base import Job, Method, Scored, option
-from headtool.metric_base import Metric
 from headtool.metrics import get_metric
-from headtool.translation_metrics import TranslationMetric
+from headtool.metrics.base import Metric
+from headtool.metrics.translation import TranslationMetric
 
 __all__ = ["Shapley"]
 

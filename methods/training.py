@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from headtool.evaluation import finite_forward
+from headtool.attention.gating import Gating
+from headtool.engine.evaluation import finite_forward
 from headtool.models.base import Examples, ModelAdapter
-from headtool.models.gating import Gating
 
 __all__ = ["loss_per_token", "shuffled", "training"]
 

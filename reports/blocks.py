@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from headtool.reports.words import digits
+from headtool.reports.wording.words import digits
 
 __all__ = [
     "Cell",

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headtool.errors import HeadtoolError, unknown
-from headtool.reports.contents import Contents, read_contents, with_roles
+from headtool.reports.contents.run import Contents, read_contents, with_roles
 
 __all__ = ["FORMATS", "write_report"]
 
@@ -80,24 +80,24 @@ def write_report(
 def _render(contents: Contents, format: str, place: Path) -> None:
     """Write one format at `place`, which does not exist."""
     if format == "html":
-        from headtool.reports.html import render_html
+        from headtool.reports.formats.html import render_html
 
         place.write_text(render_html(contents), encoding="utf-8")
     elif format == "markdown":
-        from headtool.reports.markdown import render_markdown
+        from headtool.reports.formats.markdown import render_markdown
 
         place.write_text(render_markdown(contents), encoding="utf-8")
     else:
         place.mkdir()
         if format == "latex":
-            from headtool.reports.latex import render_latex
+            from headtool.reports.formats.latex import render_latex
 
             for name, text in render_latex(contents).items():
                 (place / name).write_text(text, encoding="utf-8")
         elif format == "csv":
             _write_csv(contents, place)
         else:
-            from headtool.reports.figures import write_figures
+            from headtool.reports.formats.figures import write_figures
 
             if not write_figures(contents, place):
                 raise HeadtoolError(

@@ -8,6 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from .support.fairseq_models import save_fairseq
+
+__all__ = ["save_fairseq", "shared"]
+
 settings.register_profile("headtool", deadline=None)  # the machine may be busy
 settings.load_profile("headtool")
 

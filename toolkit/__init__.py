@@ -19,19 +19,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headtool.analysis.comparison import Comparison
-    from headtool.cli.comparing import compare
     from headtool.data import TextData, load_data
-    from headtool.differentiation import differentiate
+    from headtool.engine.differentiation import differentiate
+    from headtool.engine.evaluation import evaluate
+    from headtool.engine.observation import observe
     from headtool.errors import HeadtoolError
-    from headtool.evaluation import evaluate
+    from headtool.experiments.compare import compare
     from headtool.heads import AttentionSite, Head, HeadMask
     from headtool.methods import get_method, method_names
     from headtool.metrics import get_metric
     from headtool.models import load_model
-    from headtool.observation import observe
     from headtool.pruning.loading import load_pruned
     from headtool.reports.writing import write_report
-    from headtool.results import HeadScores, Outcomes
+    from headtool.results.outcomes import Outcomes
+    from headtool.results.scores import HeadScores
 
 __all__ = [
     "AttentionSite",
@@ -60,21 +61,21 @@ _HOMES = {
     "Comparison": "headtool.analysis.comparison",
     "Head": "headtool.heads",
     "HeadMask": "headtool.heads",
-    "HeadScores": "headtool.results",
+    "HeadScores": "headtool.results.scores",
     "HeadtoolError": "headtool.errors",
-    "Outcomes": "headtool.results",
+    "Outcomes": "headtool.results.outcomes",
     "TextData": "headtool.data",
     # It runs methods and analysis on a model, which only the room of the commands knows all of.
-    "compare": "headtool.cli.comparing",
-    "differentiate": "headtool.differentiation",
-    "evaluate": "headtool.evaluation",
+    "compare": "headtool.experiments.compare",
+    "differentiate": "headtool.engine.differentiation",
+    "evaluate": "headtool.engine.evaluation",
     "get_method": "headtool.methods",
-    "get_metric": "headtool.metrics",
+    "get_metric": "headtool.metrics.prediction",
     "load_data": "headtool.data",
     "load_model": "headtool.models",
     "load_pruned": "headtool.pruning.loading",
     "method_names": "headtool.methods",
-    "observe": "headtool.observation",
+    "observe": "headtool.engine.observation",
     "write_report": "headtool.reports.writing",
 }
 

@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from headtool.analysis.assessment import TEST_COLUMNS, assess, assess_outcomes, heads_of
+from headtool.analysis.assessment import TEST_COLUMNS, assess, assess_outcomes
 from headtool.analysis.equivalence import noninferiority_p
+from headtool.analysis.labels import heads_of
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Head, HeadMask, Sites
 from headtool.metrics import get_metric
-from headtool.results import Outcomes
+from headtool.results.outcomes import Outcomes
 
-from .bleu import sentences
+from ..support.bleu import sentences
 
 SITES = Sites(
     (

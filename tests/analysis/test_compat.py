@@ -12,9 +12,9 @@ from headtool.analysis import compat
 from headtool.analysis.compat import COMPAT_COLUMNS, COMPAT_MODES, compat_tests
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
-from headtool.translation_metrics import BLEU
+from headtool.metrics.translation import BLEU
 
-from .bleu import sentences
+from ..support.bleu import sentences
 
 WORDS = [*"abcdefghijklmnopqrst"]
 

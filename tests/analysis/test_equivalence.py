@@ -22,7 +22,7 @@ from headtool.analysis.equivalence import (
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
 
-from .bleu import sentences
+from ..support.bleu import sentences
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Head, HeadMask, Sites
 from headtool.metrics import get_metric
-from headtool.results import Outcomes
+from headtool.results.outcomes import Outcomes
 
 
 def heads_of_layers(*widths):

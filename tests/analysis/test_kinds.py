@@ -11,7 +11,7 @@ from headtool.analysis.kinds import KIND_COLUMNS, of_kinds, summarise_kinds
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask, Kind, Sites
 from headtool.metrics import get_metric
-from headtool.results import Outcomes
+from headtool.results.outcomes import Outcomes
 
 SITES = Sites(
     tuple(AttentionSite(kind, 0, 3, 3, 4, kind) for kind in ("enc-self", "dec-self", "cross"))

@@ -9,7 +9,7 @@ from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask, Sites
 from headtool.metrics import get_metric
-from headtool.results import Outcomes
+from headtool.results.outcomes import Outcomes
 
 SITES = Sites((AttentionSite("enc-self", 0, 3, 3, 4, "out"),))
 MASKS = tuple(HeadMask.without(SITES, [head]) for head in SITES.heads)

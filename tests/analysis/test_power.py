@@ -12,7 +12,7 @@ from headtool.analysis.paired import Paired
 from headtool.analysis.power import examples_needed, mcnemar_power, minimum_detectable_effect
 from headtool.analysis.significance import mcnemar_p, paired_tests
 
-from .bleu import sentences
+from ..support.bleu import sentences
 
 
 @pytest.fixture

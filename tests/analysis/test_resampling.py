@@ -20,7 +20,7 @@ from headtool.analysis.resampling import (
 )
 from headtool.metrics import get_metric
 
-from .bleu import sentences
+from ..support.bleu import sentences
 
 
 @pytest.fixture

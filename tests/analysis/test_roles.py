@@ -21,7 +21,7 @@ from headtool.analysis.roles import (
 )
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Head, Sites
-from headtool.role_counts import RoleCounts
+from headtool.results.role_counts import RoleCounts
 
 
 def sites(heads: int, layers: int = 1) -> Sites:

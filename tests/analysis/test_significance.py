@@ -15,7 +15,7 @@ from headtool.analysis.significance import choose_test, mcnemar_p, paired_tests
 from headtool.errors import HeadtoolError
 from headtool.metrics import get_metric
 
-from .bleu import sentences
+from ..support.bleu import sentences
 
 
 @pytest.fixture

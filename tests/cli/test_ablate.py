@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from headtool.data import load_data
-from headtool.evaluation import evaluate
+from headtool.engine.evaluation import evaluate
 from headtool.heads import Head, HeadMask
 from headtool.metrics import get_metric
 from headtool.models import load_model
-from headtool.runs import read_run
+from headtool.results.runs import read_run
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_the_run_holds_outcomes_and_no_unfinished_units(ablate, tmp_path: Path) 
 def test_an_interrupted_command_continues(
     headtool, bert, reviews, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headtool.models.huggingface import HuggingFaceModel
+    from headtool.models.huggingface.model import HuggingFaceModel
 
     command = ("ablate", "--model", bert, "--data", reviews, "--batch-tokens", "20")
     straight = headtool(*command, "--format", "json")
@@ -183,7 +183,7 @@ def test_bad_input(headtool, bert, reviews, tmp_path: Path, arguments, words) ->
 
 
 def test_units_of_another_command_are_refused(headtool, bert, reviews, tmp_path: Path) -> None:
-    from headtool.units import UnitStore
+    from headtool.engine.units import UnitStore
 
     with UnitStore(tmp_path / "run.unfinished", {"other": "command"}):
         pass
@@ -243,7 +243,7 @@ def test_bad_sequential_input(headtool, bert, reviews, arguments, words) -> None
 def test_a_run_that_another_process_finished_is_not_computed_again(
     headtool, bert, reviews, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headtool.units import UnitStore
+    from headtool.engine.units import UnitStore
 
     original = UnitStore.__enter__
 

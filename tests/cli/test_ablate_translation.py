@@ -13,11 +13,11 @@ import sacrebleu
 import torch
 import transformers
 
-from headtool.models.fairseq_parts import silence
-from headtool.runs import read_run
-from headtool.translation_metrics import BLEU
+from headtool.metrics.translation import BLEU
+from headtool.quiet import silence
+from headtool.results.runs import read_run
 
-from .translation import GREEDY, MT, deltas, refused
+from ..support.translation import GREEDY, MT, deltas, refused
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -146,7 +146,7 @@ def test_all_but_one(document) -> None:
 def test_an_interrupted_command_continues(
     headtool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headtool.models.fairseq import FairseqModel
+    from headtool.models.fairseq.model import FairseqModel
 
     command = ("ablate", *MT, *GREEDY, "--limit", 12, "--kind", "cross", "--batch-tokens", 60)
     straight = headtool(*command, "--format", "json")

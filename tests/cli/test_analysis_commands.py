@@ -12,7 +12,7 @@ from headtool.analysis.assessment import assess_outcomes
 from headtool.analysis.compat import compat_tests
 from headtool.analysis.paired import Paired
 from headtool.metrics import get_metric
-from headtool.runs import read_run
+from headtool.results.runs import read_run
 
 JSON = ("--format", "json")
 FIELDS = {

@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 import sacrebleu
 
-from headtool.models.fairseq_parts import silence
-from headtool.runs import read_run
-from headtool.translation_metrics import BLEU, CHRF
+from headtool.metrics.translation import BLEU, CHRF
+from headtool.quiet import silence
+from headtool.results.runs import read_run
 
+from ..support.translation import GREEDY, MT, deltas, refused
 from .conftest import settings_of_the_process
-from .translation import GREEDY, MT, deltas, refused
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -13,14 +13,14 @@ import pytest
 
 import headtool.methods
 from headtool.analysis.comparison import TABLES, Comparison, read_comparison
-from headtool.cli import comparing
 from headtool.data import load_data
+from headtool.engine.evaluation import evaluate
 from headtool.errors import HeadtoolError
-from headtool.evaluation import evaluate
+from headtool.experiments import compare as comparing
 from headtool.heads import Head, HeadMask
 from headtool.metrics import get_metric
 from headtool.models import load_model
-from headtool.runs import read_run
+from headtool.results.runs import read_run
 
 PLACE = ["kind", "layer", "head"]
 
@@ -219,7 +219,7 @@ def test_every_mask_is_evaluated_once(
     bert: Path, reviews: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where budgets close everything, one head, or the same heads by two methods."""
-    from headtool import measurement
+    from headtool.engine import measurement
 
     seen: list[tuple[int, HeadMask]] = []
     plain = measurement.evaluate
@@ -305,7 +305,7 @@ def test_a_layer_keeps_one_head(compare: Callable[..., Any]) -> None:
 def test_scoring_again_removes_by_the_model_that_is_left(
     compare: Callable[..., Any], bert: Path, reviews: Path
 ) -> None:
-    from headtool.models.closing import closing
+    from headtool.attention.closing import closing
 
     document = json.loads(compare("--iterative", "--format", "json", command="curve").out)
     kept = pd.DataFrame(document["kept"])
@@ -317,7 +317,7 @@ def test_scoring_again_removes_by_the_model_that_is_left(
     examples = model.encode(load_data(str(reviews)).take(chosen))
     removed: list[Head] = []
     for budget in (2, 4, 6):
-        with closing(model, HeadMask.without(model.sites, removed)):
+        with closing(model.handles, HeadMask.without(model.sites, removed), spec=model.spec):
             frame = headtool.methods.get_method("gradient")().score(model, examples).frame
         worst = frame.sort_values("rank", ascending=False)
         left = [h for h in map(Head.parse, head_rows(worst)) if h not in removed]
@@ -441,7 +441,7 @@ def test_nothing_is_left_if_all_methods_fail(compare: Callable[..., Any]) -> Non
 
 def count_work(monkeypatch: pytest.MonkeyPatch, *, stop_after: int | None = None) -> list[str]:
     """Note every unit and every scoring that is done; stop as Ctrl-C does after some of them."""
-    from headtool import evaluation
+    from headtool.engine import evaluation
     from headtool.methods.base import Method
 
     done: list[str] = []

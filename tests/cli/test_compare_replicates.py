@@ -17,8 +17,8 @@ import transformers
 import headtool.methods
 from headtool.analysis.comparison import Comparison, read_comparison
 from headtool.analysis.overlap import jaccard
-from headtool.cli import comparing
 from headtool.data import load_data
+from headtool.experiments import compare as comparing
 from headtool.models import load_model
 
 from .conftest import SIZES, save, word_tokenizer

@@ -14,8 +14,8 @@ import pytest
 import headtool.methods
 from headtool.analysis.comparison import Comparison, read_comparison
 from headtool.analysis.subsampling import complementary_halves
-from headtool.cli import comparing
 from headtool.data import load_data
+from headtool.experiments import compare as comparing
 from headtool.models import load_model
 
 PLACE = ["kind", "layer", "head"]
@@ -101,7 +101,7 @@ def test_agreement_is_between_the_halves_of_a_pair(found: Comparison) -> None:
 def test_ablation_runs_no_mask_again(
     bert: Path, reviews: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headtool import measurement
+    from headtool.engine import measurement
 
     runs: list[int] = []
     plain = measurement.evaluate
@@ -143,7 +143,7 @@ def test_means_over_the_examples_are_of_the_half(bert: Path, reviews: Path) -> N
 
 
 def test_random_methods_get_a_seed_for_every_half(bert: Path, reviews: Path) -> None:
-    from headtool.cli.subsampling import _seed
+    from headtool.experiments.subsampling import _seed
 
     seeds = {_seed(seed, number) for seed in range(3) for number in range(1, 40)}
     assert len(seeds) == 3 * 39
@@ -243,7 +243,7 @@ def test_progress_names_subsample_and_method(bert: Path, reviews: Path) -> None:
 def test_an_interrupted_comparison_continues_with_the_next_half(
     compare: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headtool import evaluation
+    from headtool.engine import evaluation
     from headtool.methods.base import Method
 
     done: list[str] = []

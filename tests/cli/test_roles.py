@@ -13,7 +13,7 @@ from headtool.analysis.comparison import TABLES
 from headtool.analysis.overlap import kept_frame
 from headtool.analysis.roles import ROLE_COLUMNS, SURVIVAL_COLUMNS
 from headtool.heads import Head
-from headtool.runs import read_run, write_run
+from headtool.results.runs import read_run, write_run
 
 from .conftest import Run
 

@@ -17,8 +17,8 @@ from headtool.data import load_data
 from headtool.methods import get_method
 from headtool.methods.gradient import Gradient
 from headtool.models import load_model
-from headtool.models.huggingface import HuggingFaceModel
-from headtool.runs import read_run
+from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.results.runs import read_run
 
 FIELDS = {"method", "kind", "layer", "head", "score", "stderr", "rank"}
 ALL = "gradient,ablation,gates,confidence"

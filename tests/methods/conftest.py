@@ -11,14 +11,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
+from headtool.attention.discovery import Probe, discover
 from headtool.data import TextData
 from headtool.models.base import Batch, Examples, Forward, ModelAdapter, Queries
-from headtool.models.discovery import Probe, discover
-from headtool.models.huggingface import HuggingFaceModel
-
-from ..toolkit.conftest import save_fairseq  # noqa: TID252 - one small fairseq model for all tests
-
-__all__ = ["save_fairseq"]
+from headtool.models.huggingface.model import HuggingFaceModel
 
 WORDS = [f"w{i}" for i in range(20)]
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from headtool.data import TextData
-from headtool.evaluation import evaluate
+from headtool.engine.evaluation import evaluate
+from headtool.engine.replacement import draw_donors, replacement
 from headtool.heads import Head, HeadMask
 from headtool.methods.ablation import Ablation
-from headtool.models.huggingface import HuggingFaceModel
-from headtool.replacement import draw_donors, replacement
+from headtool.models.huggingface.model import HuggingFaceModel
 
 
 def losses(model, examples, weights) -> np.ndarray:

@@ -10,7 +10,7 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from headtool.data import TextData
 from headtool.methods import BUILTIN, get_method
 from headtool.models import load_model
-from headtool.models.huggingface import HuggingFaceModel
+from headtool.models.huggingface.model import HuggingFaceModel
 
 from .conftest import WORDS
 

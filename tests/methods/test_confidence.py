@@ -8,7 +8,7 @@ import torch
 
 from headtool.data import TextData
 from headtool.methods.confidence import Confidence
-from headtool.models.huggingface import HuggingFaceModel
+from headtool.models.huggingface.model import HuggingFaceModel
 
 
 def test_uniform_attention_scores_one_over_n(toy, toy_data: TextData) -> None:

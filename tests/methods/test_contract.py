@@ -14,8 +14,8 @@ from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.methods import BUILTIN, get_method
 from headtool.methods.base import Method
-from headtool.models.huggingface import HuggingFaceModel
-from headtool.results import SCORE_COLUMNS
+from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.results.scores import SCORE_COLUMNS
 
 QUICK = {name: {"steps": "5", "batch_size": "8"} for name in ("dsp", "gates")}
 

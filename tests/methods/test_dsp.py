@@ -11,8 +11,8 @@ import torch
 from scipy.special import softmax
 
 from headtool.data import TextData
+from headtool.engine.evaluation import evaluate
 from headtool.errors import HeadtoolError
-from headtool.evaluation import evaluate
 from headtool.heads import Head, HeadMask
 from headtool.methods.dsp import Dsp, gumbel_top_k, straight_through_top_k
 

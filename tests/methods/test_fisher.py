@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
+from headtool.attention.gating import Gating
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Sites
 from headtool.methods.fisher import Fisher, rearrange
-from headtool.models.gating import Gating
 
 
 def scores(model, examples, **options) -> np.ndarray:

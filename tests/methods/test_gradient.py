@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
+from headtool.attention.gating import Gating
 from headtool.data import TextData
-from headtool.differentiation import differentiate
+from headtool.engine.differentiation import differentiate
 from headtool.methods.gradient import Gradient
-from headtool.models.gating import Gating
-from headtool.models.huggingface import HuggingFaceModel
+from headtool.models.huggingface.model import HuggingFaceModel
 
 
 def raw(model, examples, **options) -> np.ndarray:

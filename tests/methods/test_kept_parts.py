@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from headtool.data import TextData
+from headtool.experiments.stages import Stages
 from headtool.methods.base import Method
 from headtool.methods.gates import Gates
 from headtool.methods.shapley import Shapley
-from headtool.stages import Stages
 
 METHODS = {
     "shapley": (Shapley(permutations=12, signal="loss", tolerance=0.0), 3),

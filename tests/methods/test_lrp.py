@@ -8,8 +8,8 @@ import torch
 
 from headtool.data import TextData
 from headtool.methods.lrp import Lrp
-from headtool.relevance import propagate
-from headtool.relevance_rules import RULES
+from headtool.methods.relevance import propagate
+from headtool.methods.relevance_rules import RULES
 
 
 def test_closed_form_on_two_heads(toy, toy_data: TextData) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from headtool.data import TextData
 from headtool.methods.magnitude import Magnitude
 
-from ..toolkit.test_evaluation import DATA, FamilyModel  # noqa: TID252 - every family as an adapter
+from ..support.family_model import DATA, FamilyModel
 
 HEADS, DIM = 4, 6
 

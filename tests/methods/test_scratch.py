@@ -10,16 +10,16 @@ import pytest
 import torch
 
 from headtool.data import TextData
+from headtool.engine.evaluation import evaluate
 from headtool.errors import HeadtoolError
-from headtool.evaluation import evaluate
 from headtool.methods.base import Job
 from headtool.methods.dsp import Dsp
 from headtool.methods.gates import Gates
 from headtool.methods.scratch import Recipe, Scratch
 from headtool.metrics import get_metric
 from headtool.models import load_model
-from headtool.models.huggingface import HuggingFaceModel
-from headtool.pruning.models import prune
+from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.pruning.smaller import prune
 
 LABELS = [
     "whole model",

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from headtool.data import TextData
+from headtool.engine.evaluation import evaluate
 from headtool.errors import HeadtoolError
-from headtool.evaluation import evaluate
 from headtool.heads import AttentionSite, HeadMask, Sites
 from headtool.methods.base import Job
 from headtool.methods.shapley import Shapley, _Game

@@ -21,7 +21,11 @@ ROOMS = {
     "methods": "headtool/methods",
     "reports": "headtool/reports",
 }
-ASSETS = ("headtool/builtin/assets/", "headtool/reports/assets/", "headtool/reports/templates/")
+ASSETS = (
+    "headtool/builtin/assets/",
+    "headtool/reports/formats/assets/",
+    "headtool/reports/formats/templates/",
+)
 
 
 @pytest.fixture(scope="module")

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from headtool.reports.contents import Contents, read_contents, with_roles
-from headtool.reports.head_index import places
-from headtool.reports.html import render_html
+from headtool.reports.contents.heads import places
+from headtool.reports.contents.run import Contents, read_contents, with_roles
+from headtool.reports.formats.html import render_html
 
-from .synthetic import write_comparison
-from .synthetic_roles import HEADS, role_frame, write_roles
+from ..support.comparisons import write_comparison
+from ..support.roles import HEADS, role_frame, write_roles
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 

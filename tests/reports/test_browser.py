@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from headtool.reports.contents import read_contents
-from headtool.reports.html import render_html
+from headtool.reports.contents.run import read_contents
+from headtool.reports.formats.html import render_html
 
-from . import hostile
+from ..support import hostile
+from ..support.comparisons import write_comparison
 from .conftest import Open
-from .synthetic import write_comparison
 
 
 def states(page: Any) -> dict[int, str]:

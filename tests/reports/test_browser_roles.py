@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from headtool.reports.contents import Contents, with_roles
-from headtool.reports.html import render_html
+from headtool.reports.contents.run import Contents, with_roles
+from headtool.reports.formats.html import render_html
 
-from . import hostile
+from ..support import hostile
+from ..support.roles import HEADS
 from .conftest import Open
-from .synthetic_roles import HEADS
 from .test_roles_on_the_page import has, hostile_roles
 
 

@@ -12,10 +12,10 @@ import pandas as pd
 import pytest
 
 from headtool.errors import HeadtoolError
-from headtool.reports.contents import Contents, read_contents
-from headtool.runs import write_run
+from headtool.reports.contents.run import Contents, read_contents
+from headtool.results.runs import write_run
 
-from .synthetic import comparison
+from ..support.comparisons import comparison
 
 
 @pytest.fixture

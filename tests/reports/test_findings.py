@@ -10,12 +10,12 @@ import pandas as pd
 import pytest
 
 from headtool.analysis.equivalence import VERDICTS
-from headtool.reports import facts
-from headtool.reports.contents import Contents
-from headtool.reports.facts import ceiling_of, default_budget
-from headtool.reports.findings import findings
+from headtool.reports.contents import facts
+from headtool.reports.contents.facts import ceiling_of, default_budget
+from headtool.reports.contents.run import Contents
+from headtool.reports.findings.findings import findings
 
-from .synthetic import comparison
+from ..support.comparisons import comparison
 
 Make = Callable[..., Contents]
 

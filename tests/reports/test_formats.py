@@ -16,16 +16,16 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from PIL import Image
 
-from headtool.reports.contents import Contents, read_contents
-from headtool.reports.figures import FORMATS, write_figures
-from headtool.reports.html import render_html
-from headtool.reports.latex import DOCUMENT, escape_latex, render_latex
-from headtool.reports.markdown import escape_markdown, render_markdown
-from headtool.reports.text import visible
+from headtool.reports.contents.run import Contents, read_contents
+from headtool.reports.formats.figures import FORMATS, write_figures
+from headtool.reports.formats.html import render_html
+from headtool.reports.formats.latex import DOCUMENT, escape_latex, render_latex
+from headtool.reports.formats.markdown import escape_markdown, render_markdown
+from headtool.reports.wording.text import visible
 from headtool.reports.writing import write_report
 
-from . import hostile
-from .synthetic import write_comparison
+from ..support import hostile
+from ..support.comparisons import write_comparison
 
 
 @pytest.fixture(scope="module")

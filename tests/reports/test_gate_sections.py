@@ -9,13 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from headtool.reports.contents import read_contents
-from headtool.reports.gate_sections import gates_section, sweep_of
-from headtool.reports.html import render_html
-from headtool.reports.line_charts import Line, line_chart
-from headtool.reports.sections import build_page
+from headtool.reports.charts.lines import Line, line_chart
+from headtool.reports.contents.run import read_contents
+from headtool.reports.formats.html import render_html
+from headtool.reports.sections.gates import gates_section, sweep_of
+from headtool.reports.sections.page import build_page
 from headtool.reports.writing import write_report
-from headtool.runs import write_run
+from headtool.results.runs import write_run
 
 ORIGINAL, ADAPTED = "kept heads, original weights", "kept heads, adapted weights"
 SCRATCH = "kept heads from scratch"

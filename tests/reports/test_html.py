@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from headtool.reports.contents import Contents, read_contents
-from headtool.reports.html import embedded_json, render_html
+from headtool.reports.contents.run import Contents, read_contents
+from headtool.reports.formats.html import embedded_json, render_html
 
-from . import hostile
-from .synthetic import write_comparison
+from ..support import hostile
+from ..support.comparisons import write_comparison
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 
@@ -225,7 +225,9 @@ def contrast(one: str, other: str) -> float:
 
 
 def themes() -> list[dict[str, str]]:
-    css = (Path(__file__).parents[2] / "reports/assets/report.css").read_text(encoding="utf-8")
+    css = (Path(__file__).parents[2] / "reports/formats/assets/report.css").read_text(
+        encoding="utf-8"
+    )
     light, dark, chosen = (
         dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block))
         for block in (

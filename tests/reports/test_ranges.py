@@ -7,11 +7,13 @@ import re
 
 import pytest
 
-from headtool.metrics import TASKS, get_metric, metrics_for
-from headtool.reports import curve_sections, figures
-from headtool.reports.contents import Contents
-from headtool.reports.facts import RANGES, band_of
-from headtool.reports.sections import build_page
+from headtool.metrics import get_metric, metrics_for
+from headtool.metrics.prediction import TASKS
+from headtool.reports.contents.facts import RANGES, band_of
+from headtool.reports.contents.run import Contents
+from headtool.reports.formats import figures
+from headtool.reports.sections import curves as curve_sections
+from headtool.reports.sections.page import build_page
 
 
 def reaching_too_far(contents: Contents, metric: str = "accuracy") -> Contents:

@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 
 from headtool.analysis.replication import replicate_agreement, replicate_overlap
-from headtool.reports.contents import Contents, read_contents
-from headtool.reports.findings import findings
-from headtool.reports.html import render_html
-from headtool.reports.markdown import render_markdown
-from headtool.reports.sections import build_page
-from headtool.runs import write_run
+from headtool.reports.contents.run import Contents, read_contents
+from headtool.reports.findings.findings import findings
+from headtool.reports.formats.html import render_html
+from headtool.reports.formats.markdown import render_markdown
+from headtool.reports.sections.page import build_page
+from headtool.results.runs import write_run
 
-from .synthetic import comparison
+from ..support.comparisons import comparison
 
 METHODS = ("gradient", "ablation")
 MODELS = ("models/first", "models/<b>second</b>", "models/third")

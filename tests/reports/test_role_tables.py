@@ -12,8 +12,9 @@ from rich.console import Console
 from headtool.analysis.overlap import kept_frame
 from headtool.analysis.roles import role_table, surviving_roles
 from headtool.heads import AttentionSite, Sites
-from headtool.reports.role_tables import role_summary, role_tables
-from headtool.role_counts import RoleCounts
+from headtool.reports.contents.roles import role_summary
+from headtool.reports.terminal.roles import role_tables
+from headtool.results.role_counts import RoleCounts
 
 SITES = Sites((AttentionSite("enc-self", 0, 3, 3, 2, "out"),))
 SOURCE: dict[str, Any] = {

@@ -14,18 +14,18 @@ from matplotlib.figure import Figure
 
 from headtool.analysis.roles import ROLES
 from headtool.reports.blocks import Section
-from headtool.reports.contents import Contents, records, with_roles
-from headtool.reports.figures import write_figures
-from headtool.reports.findings import findings
-from headtool.reports.head_index import Heads, places
-from headtool.reports.head_roles import HeadRoles, css_of, letter_of
-from headtool.reports.html import render_html
-from headtool.reports.role_figures import draw_survival
-from headtool.reports.score_charts import score_pair
-from headtool.reports.sections import build_page
+from headtool.reports.charts.roles import HeadRoles, css_of, letter_of
+from headtool.reports.charts.scores import score_pair
+from headtool.reports.contents.heads import Heads, places
+from headtool.reports.contents.run import Contents, records, with_roles
+from headtool.reports.findings.findings import findings
+from headtool.reports.formats.figures import write_figures
+from headtool.reports.formats.html import render_html
+from headtool.reports.formats.role_figures import draw_survival
+from headtool.reports.sections.page import build_page
 
-from . import hostile
-from .synthetic_roles import HEADS, role_frame, write_roles
+from ..support import hostile
+from ..support.roles import HEADS, role_frame, write_roles
 from .test_html import Page, payload
 
 Make = Callable[..., Contents]

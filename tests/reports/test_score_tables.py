@@ -11,10 +11,10 @@ import pytest
 from rich.console import Console
 
 from headtool.heads import AttentionSite, Sites
-from headtool.reports.score_tables import score_tables
-from headtool.reports.tables import short
-from headtool.reports.text import visible
-from headtool.results import HeadScores, score_frame
+from headtool.reports.terminal.scores import score_tables
+from headtool.reports.wording.text import visible
+from headtool.reports.wording.words import short
+from headtool.results.scores import HeadScores, score_frame
 
 
 def sites(*widths: int, kind: str = "enc-self") -> Sites:

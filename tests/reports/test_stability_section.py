@@ -14,15 +14,15 @@ from headtool.analysis import subsampling
 from headtool.analysis.subsampling import selection_frequency, subsample_agreement
 from headtool.analysis.subsampling import subsample_overlap as overlap_of
 from headtool.heads import Head
-from headtool.reports import facts
-from headtool.reports.contents import Contents, read_contents
-from headtool.reports.findings import findings
-from headtool.reports.html import render_html
-from headtool.reports.markdown import render_markdown
-from headtool.reports.sections import build_page
-from headtool.runs import write_run
+from headtool.reports.contents import facts
+from headtool.reports.contents.run import Contents, read_contents
+from headtool.reports.findings.findings import findings
+from headtool.reports.formats.html import render_html
+from headtool.reports.formats.markdown import render_markdown
+from headtool.reports.sections.page import build_page
+from headtool.results.runs import write_run
 
-from .synthetic import comparison
+from ..support.comparisons import comparison
 
 HALVES = 8
 METHODS = ("gradient", "ablation")

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from headtool.errors import HeadtoolError
-from headtool.reports.contents import read_contents
-from headtool.reports.html import render_html
-from headtool.reports.sections import build_page
+from headtool.reports.contents.run import read_contents
+from headtool.reports.formats.html import render_html
+from headtool.reports.sections.page import build_page
 from headtool.reports.writing import write_report
-from headtool.runs import write_run
+from headtool.results.runs import write_run
 
 from .test_role_tables import SOURCE, frame
 

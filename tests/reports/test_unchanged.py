@@ -11,9 +11,9 @@ from rich.console import Console
 
 from headtool.analysis.assessment import assess
 from headtool.analysis.paired import Paired
-from headtool.reports.contents import Contents
-from headtool.reports.sections import build_page
-from headtool.reports.test_tables import test_tables as tables_of
+from headtool.reports.contents.run import Contents
+from headtool.reports.sections.page import build_page
+from headtool.reports.terminal.verdicts import test_tables as tables_of
 
 SOURCE = {"model": {"spec": "my/model"}, "data": {"spec": "dev.tsv"}}
 

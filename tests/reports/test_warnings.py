@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headtool.reports.contents import Contents
-from headtool.reports.sections import build_page
+from headtool.reports.contents.run import Contents
+from headtool.reports.sections.page import build_page
 
 
 def test_notes_and_failures_are_sentences(make: Callable[..., Contents]) -> None:

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from headtool.builtin import mt, mt_lexicon
-from headtool.models.fairseq_parts import silence
+from headtool.quiet import silence
 
 __all__ = ["build", "greedy_bleu", "load", "measure", "train"]
 

@@ -7,13 +7,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.errors import HeadtoolError, unknown
+from headtool.models.base import ModelAdapter
+from headtool.models.fairseq.pieces import FairseqPieces
+from headtool.models.generation import Generator
+from headtool.models.huggingface.pieces import HuggingFacePieces
+from headtool.models.pieces import Pieces
+from headtool.searching import Search
 
 if TYPE_CHECKING:
     import torch
 
     from headtool.models.base import ModelAdapter
 
-__all__ = ["check_model", "load_model"]
+__all__ = ["check_model", "generator", "load_model", "pieces_of"]
 
 _DTYPES = ("float32", "bfloat16")
 _DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -63,14 +69,14 @@ def load_model(
     if scheme == "builtin":
         if rest == "nli":
             from headtool.builtin.nli import model_folder
-            from headtool.models.huggingface_loading import load_huggingface
+            from headtool.models.huggingface.loading import load_huggingface
 
             return load_huggingface(str(model_folder()), device=place, dtype=number, spec=spec)
         from headtool.builtin.mt import model_folder as mt_folder
 
         rest = str(mt_folder() / "checkpoint.pt")
     if scheme in ("fairseq", "builtin"):
-        from headtool.models.fairseq import load_fairseq
+        from headtool.models.fairseq.model import load_fairseq
 
         return load_fairseq(
             f"fairseq:{rest}",
@@ -88,10 +94,10 @@ def load_model(
         )
     record = _pruned_record(spec)
     if record is not None and record["library"] == "fairseq" and record["form"] == "pruned":
-        from headtool.pruning.loading import pruned_fairseq
+        from headtool.models.fairseq.pruned import pruned_fairseq
 
         return pruned_fairseq(_folder(spec), record, device=place, dtype=number)
-    from headtool.models.huggingface_loading import load_huggingface
+    from headtool.models.huggingface.loading import load_huggingface
 
     return load_huggingface(spec, device=place, dtype=number)
 
@@ -106,11 +112,11 @@ def check_model(spec: str) -> None:
     """
     scheme, rest = _parts(spec)
     if scheme == "fairseq":
-        from headtool.models.checkpoint import check_file
+        from headtool.models.fairseq.checkpoint import check_file
 
         check_file(_folder(rest))
     elif scheme != "builtin" and _pruned_record(spec) is None:
-        from headtool.models.huggingface_loading import find_huggingface
+        from headtool.models.huggingface.loading import find_huggingface
 
         find_huggingface(spec, spec=spec)
 
@@ -127,11 +133,11 @@ def _parts(spec: str) -> tuple[str, str]:
 
 def _pruned_record(spec: str) -> dict[str, Any] | None:
     """What headtool recorded of a model that it pruned; its weights are checked."""
-    from headtool.runs import PRUNED_RECORD
+    from headtool.results.folders import PRUNED_RECORD
 
     if not (_folder(spec) / PRUNED_RECORD).is_file():
         return None
-    from headtool.pruning.saving import read_record
+    from headtool.surgery.record import read_record
 
     return read_record(_folder(spec))
 
@@ -161,3 +167,37 @@ def _device(name: str) -> torch.device:
             f"this machine has {torch.cuda.device_count()} CUDA devices, not {name}"
         )
     return device
+
+
+def generator(model: ModelAdapter, search: Search) -> Generator:
+    """Return what decodes with a model; its own settings fill what `search` leaves open."""
+    from headtool.models.fairseq.model import FairseqModel
+    from headtool.models.huggingface.model import HuggingFaceModel
+
+    if isinstance(model, FairseqModel):
+        from headtool.models.fairseq.generation import FairseqGenerator
+
+        return FairseqGenerator(model, search)
+    if isinstance(model, HuggingFaceModel):
+        from headtool.models.huggingface.generation import HuggingFaceGenerator
+
+        return HuggingFaceGenerator(model, search)
+    raise TypeError(f"{type(model).__name__} has no generator")
+
+
+def pieces_of(model: ModelAdapter) -> Pieces:
+    """Return what is known of a model's tokens.
+
+    Raises
+    ------
+    HeadtoolError
+        If the model is of a library whose tokenizers are not known here.
+    """
+    if model.library == "transformers":
+        return HuggingFacePieces(model)
+    if model.library == "fairseq":
+        return FairseqPieces(model)
+    raise HeadtoolError(
+        f"the tokens of {model.library} models are not known; roles need a model of transformers "
+        "or fairseq"
+    )

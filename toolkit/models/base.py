@@ -15,12 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from headtool.batching import length_buckets
+from headtool.attention.gating import Handler, SiteHandle, intercept
+from headtool.attention.probing import Probe
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.heads import Kind, Sites
-from headtool.models.gating import Handler, SiteHandle, intercept
-from headtool.models.probing import Probe
+from headtool.models.batching import length_buckets
 
 __all__ = [
     "Batch",

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import logging
 import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,7 +13,8 @@ from torch import Tensor, nn
 
 from headtool.errors import HeadtoolError
 from headtool.models.base import ModelAdapter
-from headtool.models.huggingface import HuggingFaceModel
+from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.quiet import only_errors
 
 __all__ = ["check_exportable", "export_onnx"]
 
@@ -87,7 +86,7 @@ def export_onnx(model: ModelAdapter, path: Path) -> float:
     any_size = torch.export.Dim.DYNAMIC
     try:
         # The exporter reports its progress on stdout.
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), _only_errors():
+        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), only_errors():
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 whole,
@@ -113,18 +112,6 @@ def export_onnx(model: ModelAdapter, path: Path) -> float:
     return difference
 
 
-@contextlib.contextmanager
-def _only_errors() -> Iterator[None]:
-    """Keep the exporter's log to errors: it warns of packages that no model here needs."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
 def _inputs(model: HuggingFaceModel, *, batch: int, length: int) -> dict[str, Tensor]:
     """Some tokens, the last example padded."""
     tokens = len(model.tokenizer)
@@ -140,7 +127,7 @@ def _inputs(model: HuggingFaceModel, *, batch: int, length: int) -> dict[str, Te
 def _difference(module: nn.Module, path: Path, inputs: dict[str, Tensor]) -> float:
     import onnxruntime
 
-    from headtool.pruning.removal import relative_difference
+    from headtool.surgery.removal import relative_difference
 
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     arrays: dict[str, Any] = {name: value.cpu().numpy() for name, value in inputs.items()}

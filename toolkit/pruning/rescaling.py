@@ -29,10 +29,10 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from headtool.attention.gating import SiteHandle
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import Batch, Examples, ModelAdapter
-from headtool.models.gating import SiteHandle
 from headtool.progress import Progress, silent
 
 __all__ = ["least_squares_scales"]

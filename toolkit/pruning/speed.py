@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -22,15 +20,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headtool.attention.gating import Gating, intercept
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Head, HeadMask
 from headtool.models.base import ModelAdapter
-from headtool.models.fairseq import FairseqModel
-from headtool.models.gating import Gating, intercept
-from headtool.models.huggingface import HuggingFaceModel
+from headtool.models.fairseq.model import FairseqModel
+from headtool.models.huggingface.model import HuggingFaceModel
 from headtool.progress import Progress, silent
-from headtool.pruning.models import History
-from headtool.pruning.removal import open_gates
+from headtool.quiet import no_stderr
+from headtool.surgery.history import History
+from headtool.surgery.removal import open_gates
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -84,8 +83,8 @@ def contenders(whole: ModelAdapter, pruned: ModelAdapter) -> list[Contender]:
     HeadtoolError
         If the pruned model was not made from one like the whole one.
     """
-    history = History.of(pruned)
-    before = History.of(whole)
+    history = History.of(pruned.module, pruned.sites)
+    before = History.of(whole.module, whole.sites)
     if list(map(tuple, history.sites)) != list(map(tuple, before.sites)) or (
         type(whole.module) is not type(pruned.module)
     ):
@@ -314,24 +313,10 @@ def _peak_of_profile(job: Callable[[], object]) -> float:
     """Most memory that is allocated at once, from the profiler's record of the CPU allocator."""
     from torch.profiler import ProfilerActivity, profile
 
-    with _no_stderr(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
+    with no_stderr(), profile(activities=[ProfilerActivity.CPU], profile_memory=True) as record:
         job()
     events = cast(Any, record).profiler.kineto_results.events()
     changes = sorted(
         (event.start_ns(), event.nbytes()) for event in events if event.name() == "[memory]"
     )
     return float(max(0, *np.cumsum([size for _, size in changes]))) if changes else 0.0
-
-
-@contextlib.contextmanager
-def _no_stderr() -> Iterator[None]:
-    """Hide what the profiler's C++ code writes when it starts and stops."""
-    sys.stderr.flush()
-    kept = os.dup(2)
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)

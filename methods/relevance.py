@@ -1,0 +1,117 @@
+"""Layer-wise relevance propagation of what any model predicts to the outputs of its heads.
+
+By which rules relevance moves is in `headtool.methods.relevance_rules`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from headtool.engine.differentiation import frozen
+from headtool.engine.evaluation import finite_forward
+from headtool.heads import AttentionSite
+from headtool.methods.relevance_rules import relevance_rules
+from headtool.models.base import Batch, Examples, ModelAdapter
+from headtool.progress import Progress, silent
+
+__all__ = ["Relevance", "propagate"]
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """Relevance of the heads' outputs for what the model predicts.
+
+    Attributes
+    ----------
+    per_example
+        Relevance of each head's output before W_O, summed over its neurons and query tokens,
+        [N, heads]; positive where it speaks for the prediction.
+    explained
+        What was explained: the logit of the predicted class (regression: the prediction; token
+        models: the mean over scored tokens of the highest logit), shape [N].
+    """
+
+    per_example: NDArray[np.float64]
+    explained: NDArray[np.float64]
+
+
+def propagate(
+    model: ModelAdapter, examples: Examples, *, rule: str = "attnlrp", progress: Progress = silent
+) -> Relevance:
+    """Propagate each prediction back to the heads' outputs, one backward pass a batch.
+
+    Parameters
+    ----------
+    model, examples
+        The model and its data set. A translation model reads the reference up to each token.
+    rule
+        One of `headtool.methods.relevance_rules.RULES`.
+    progress
+        Reports progress.
+    """
+    relevance = np.zeros((len(examples), model.sites.n_heads))
+    explained = np.zeros(len(examples))
+    batches = examples.batches()
+    with frozen(model.module):
+        for index in progress(batches, total=len(batches), label="relevance"):
+            batch = model.collate(examples, index)
+            contexts: dict[AttentionSite, Tensor] = {}
+
+            def keep(
+                site: AttentionSite, seen: Tensor, contexts: dict[AttentionSite, Tensor] = contexts
+            ) -> Tensor:
+                contexts[site] = seen if seen.requires_grad else seen.detach().requires_grad_()
+                return contexts[site]
+
+            outputs: list[Tensor] = []
+            hook = model.module.register_forward_hook(_catcher(outputs))
+            try:
+                with (
+                    torch.enable_grad(),
+                    relevance_rules(model.module, rule),
+                    model.intercept(keep, batch),
+                ):
+                    finite_forward(model, batch, examples)
+            finally:
+                hook.remove()
+            top = _explained(model, batch, outputs[-1])
+            gradients = torch.autograd.grad(top.sum(), list(contexts.values()), allow_unused=True)
+            explained[index] = top.detach().double().cpu().numpy()
+            for (site, seen), gradient in zip(contexts.items(), gradients, strict=True):
+                if gradient is not None:
+                    real = batch.queries[site.kind].real
+                    own = (seen.detach().double() * gradient.double()).sum(dim=-1)
+                    own = (own * real[..., None]).sum(dim=1)
+                    relevance[index, model.sites.columns(site)] = own.cpu().numpy()
+    return Relevance(relevance, explained)
+
+
+def _catcher(outputs: list[Tensor]) -> Callable[..., None]:
+    """Forward hook that keeps the first tensor a model returns: its prediction."""
+
+    def catch(module: nn.Module, args: Any, output: Any) -> None:
+        while not isinstance(output, Tensor):
+            output = next(iter(output.values() if isinstance(output, Mapping) else output))
+        outputs.append(output)
+
+    return catch
+
+
+def _explained(model: ModelAdapter, batch: Batch, logits: Tensor) -> Tensor:
+    """What is explained of each example, [B]; see `Relevance`."""
+    if model.task == "regression":
+        return logits.squeeze(-1)
+    if model.task == "classification":
+        return logits.amax(dim=-1)
+    masked = model.task == "masked-lm"
+    scored = batch.targets != -100 if masked else batch.queries["dec-self"].real
+    if model.task == "causal-lm":
+        logits, scored = logits[:, :-1], scored[:, 1:]
+    return (logits.amax(dim=-1) * scored).sum(dim=1) / scored.sum(dim=1).clamp(min=1)

@@ -1,0 +1,247 @@
+"""Inline SVG of heads: the layer x head grid, and effects in ascending order.
+
+Every function draws plain numbers; what they are is decided in `headtool.reports.sections.page`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from headtool.reports.charts.roles import stripes
+from headtool.reports.charts.svg import Scale, clip, element, path
+from headtool.reports.wording.words import number
+
+__all__ = [
+    "LEVELS",
+    "Effect",
+    "SquareCell",
+    "caterpillar",
+    "head_grid",
+    "level",
+    "mark",
+]
+
+LEVELS = 7  # steps of the colour scale
+_LETTERED = 18  # pixels of a cell that has room for letters
+
+
+def level(value: float, low: float, high: float) -> int:
+    """Step of the colour scale, from 0 to `LEVELS` - 1; -1 for a value that is not finite."""
+    if not math.isfinite(value):
+        return -1
+    share = (value - low) / (high - low) if high > low else 0.0
+    return min(LEVELS - 1, max(0, int(share * LEVELS)))
+
+
+@dataclass(frozen=True)
+class SquareCell:
+    """A head in a grid: its classes, what it is called, and the mark in its middle."""
+
+    classes: str
+    label: str
+    mark: str = ""
+    number: int | None = None
+    """The head's number in the page's data."""
+    roles: Sequence[str] = ()
+    letters: str = ""
+
+
+def head_grid(
+    cells: Mapping[tuple[int, int], SquareCell],
+    *,
+    label: str,
+    size: int,
+    interactive: bool,
+    view: int | None = None,
+    by_role: bool = False,
+) -> Markup:
+    """Layers down, heads across.
+
+    Parameters
+    ----------
+    cells
+        By layer and head; places without a cell stay empty.
+    label
+        What a screen reader calls the grid.
+    size
+        Width of a cell in pixels, the gap included.
+    interactive
+        Whether layers and heads are numbered, and heads can be asked about one by one.
+    view
+        Number of what the grid shows in the page's data, for a grid that is not interactive.
+    by_role
+        Whether heads have the colours of their roles.
+    """
+    layers = sorted({layer for layer, _ in cells})
+    width = max((head for _, head in cells), default=0) + 1
+    left, top = (30, 20) if interactive else (0, 0)
+    gap = max(1, size // 10)
+    rows = []
+    for row, layer in enumerate(layers):
+        y = top + row * size
+        members = [
+            _cell(cells[layer, head], left + head * size, y, size - gap, interactive)
+            for head in range(width)
+            if (layer, head) in cells
+        ]
+        heading = _axis_text(layer, left - 8, y + (size - gap) / 2, "end") if interactive else None
+        rows.append(element("g", heading, *members, role="row" if interactive else None))
+    step = 1 if size >= 18 else 4
+    heads = [
+        _axis_text(head, left + head * size + (size - gap) / 2, top - 9, "middle")
+        for head in range(0, width if interactive else 0, step)
+    ]
+    total = left + width * size, top + len(layers) * size
+    return element(
+        "svg",
+        element("g", *heads, aria_hidden="true") if heads else None,
+        *rows,
+        viewBox=f"0 0 {total[0]} {total[1]}",
+        width=total[0],
+        height=total[1],
+        role="grid" if interactive else "img",
+        aria_label=label,
+        data_view=view,
+        class_="heads by-role" if by_role else "heads",
+    )
+
+
+def _axis_text(value: int, x: float, y: float, anchor: str) -> Markup:
+    return element("text", str(value), x=x, y=y, dy=".35em", text_anchor=anchor, class_="tick")
+
+
+def _cell(cell: SquareCell, x: float, y: float, side: float, interactive: bool) -> Markup:
+    written = cell.letters and side >= _LETTERED
+    middle = x + side / 2, y + side * (0.34 if written else 0.5)
+    return element(
+        "g",
+        element("title", cell.label) if not interactive and cell.label else None,
+        element("rect", x=x, y=y, width=side, height=side, rx=min(3, side / 6)),
+        stripes(cell.roles, x, y, side) if cell.roles else None,
+        mark(cell.mark, *middle, side / (6 if written else 5)) if cell.mark else None,
+        element(
+            "text", cell.letters, x=middle[0], y=y + side * 0.9, text_anchor="middle", class_="role"
+        )
+        if written
+        else None,
+        class_=f"cell {cell.classes}",
+        data_head=cell.number if interactive else None,
+        data_of=None if interactive else cell.number,
+        role="gridcell" if interactive else None,
+        tabindex="-1" if interactive else None,
+        aria_label=cell.label if interactive else None,
+    )
+
+
+def mark(verdict: str, x: float, y: float, radius: float) -> Markup | None:
+    """The shape that stands for a verdict; an undecided head has none."""
+    if verdict in ("needed", "removable"):
+        return element("circle", cx=x, cy=y, r=radius, class_=f"mark {verdict}")
+    if verdict == "harmful":
+        corners = [
+            (x + 1.25 * radius * math.sin(angle), y - 1.25 * radius * math.cos(angle))
+            for angle in (0, 2 * math.pi / 3, 4 * math.pi / 3)
+        ]
+        return element("path", d=path(corners, closed=True), class_="mark harmful")
+    return None
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What closing one head changes, with its interval."""
+
+    label: str
+    value: float
+    low: float
+    high: float
+    verdict: str = ""
+    number: int | None = None
+
+
+def caterpillar(
+    effects: Sequence[Effect],
+    *,
+    label: str,
+    y_label: str,
+    margin: float,
+    width: int,
+    height: int = 300,
+) -> Markup:
+    """Effects in ascending order, each with its interval; a dashed line at `margin`."""
+    ordered = sorted((e for e in effects if math.isfinite(e.value)), key=lambda e: e.value)
+    left, right, top, bottom = 58, 12, 10, 26
+    across = Scale(-0.5, max(1, len(ordered)) - 0.5, left + 8, width - right)
+    values = [v for e in ordered for v in (e.value, e.low, e.high)]
+    up = Scale.around([*values, margin], height - bottom, top, include=(0.0,))
+    parts: list[Markup | None] = []
+    for value in up.ticks(5):
+        y = up(value)
+        css = "reference" if value == 0 else "rule"
+        parts += [
+            element("line", x1=left, x2=width - right, y1=y, y2=y, class_=css),
+            element(
+                "text",
+                number(value) if value else "0",
+                x=left - 7,
+                y=y,
+                dy=".35em",
+                text_anchor="end",
+                class_="tick",
+            ),
+        ]
+    if math.isfinite(margin):
+        y = up(margin)
+        parts += [
+            element("line", x1=left, x2=width - right, y1=y, y2=y, class_="margin"),
+            element("text", "margin", x=width - right, y=y + 13, text_anchor="end", class_="tick"),
+        ]
+    radius = max(1.6, min(4.0, (across.end - across.start) / max(1, len(ordered)) / 2.4))
+    for place, effect in enumerate(ordered):
+        x = across(place)
+        whisker = None
+        if math.isfinite(effect.low) and math.isfinite(effect.high):
+            whisker = element("path", d=f"M{x:.1f} {up(effect.low):.1f}V{up(effect.high):.1f}")
+        shape = mark(effect.verdict, x, up(effect.value), radius) or element(
+            "circle", cx=x, cy=up(effect.value), r=radius * 0.7, class_="mark undecided"
+        )
+        parts.append(
+            element(
+                "g",
+                element("title", effect.label) if effect.number is None else None,
+                whisker,
+                shape,
+                class_=f"effect {effect.verdict}".strip(),
+                data_head=effect.number,
+            )
+        )
+    parts += [
+        element(
+            "text",
+            f"{len(ordered)} heads, in the order of their effect",
+            x=(left + width - right) / 2,
+            y=height - 6,
+            text_anchor="middle",
+            class_="axis",
+        ),
+        element(
+            "text",
+            clip(y_label, 40),
+            transform=f"translate(12 {(up.start + up.end) / 2:.0f}) rotate(-90)",
+            text_anchor="middle",
+            class_="axis",
+        ),
+    ]
+    return element(
+        "svg",
+        *parts,
+        viewBox=f"0 0 {width} {height}",
+        width=width,
+        height=height,
+        role="img",
+        aria_label=label,
+        class_="chart",
+    )

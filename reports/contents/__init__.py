@@ -1,0 +1,1 @@
+"""What a run holds, as reports read it."""

@@ -1,0 +1,382 @@
+"""What a saved run holds, checked and in one shape, whichever command wrote it.
+
+Reports draw on this alone. Nothing is computed again: every number in a report stands in one of the
+run's tables, or is a count, a difference or a selection of numbers that do.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtool.errors import HeadtoolError
+from headtool.results.runs import Run, read_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Contents", "read_contents", "records", "with_roles"]
+
+_HEAD = ("kind", "layer", "head")
+_PAIR = ("method_x", "method_y")
+
+# The columns that reports read. A table may have more of them.
+_COLUMNS: dict[str, tuple[str, ...]] = {
+    "scores": ("method", *_HEAD, "score", "stderr", "rank"),
+    "ablation": (*_HEAD, "delta", "stderr", "metric"),
+    "tests": (*_HEAD, "delta", "ci_low", "ci_high", "p", "p_adjusted", "verdict", "mde"),
+    "sequential": (*_HEAD, "verdict"),
+    "best": (*_HEAD, "delta", "delta_chosen_on", "metric"),
+    "agreement": (
+        *(*_PAIR, "heads", "rbo", "rbo_expected", "rbo_p", "rbo_p_within_layers"),
+        *(
+            name + part
+            for name in ("tau_b", "spearman")
+            for part in ("", "_low", "_high", "_p", "_p_within_layers")
+        ),
+    ),
+    "stability": ("method", "tau_b", "spearman", "rbo"),
+    "subsamples": (
+        *("method", "subsamples", "pairs", "examples", "rbo_expected"),
+        *(name + part for name in ("tau_b", "spearman", "rbo") for part in ("", "_low", "_high")),
+    ),
+    "subsample_overlap": (
+        *("method", "budget", "share", "kept", "jaccard", "low", "high", "expected_within_layers"),
+        *("stable_kept", "false_kept", "stable_removed", "false_removed", "tied"),
+    ),
+    "selection_frequency": (
+        *("method", "budget", "share", *_HEAD, "times", "subsamples", "frequency"),
+    ),
+    "concordance": ("methods", "heads", "w", "w_p", "w_p_within_layers"),
+    "overlap": ("budget", "share", *_PAIR, "kept", "shared", "jaccard", "p_within_layers"),
+    "kept": ("method", "budget", "share", *_HEAD, "kept"),
+    "consensus": ("budget", "share", *_HEAD, "methods_keeping", "methods", "status"),
+    "curves": ("kind", "method", "draw", "share", "metric", "value", "delta", "low", "high"),
+    "curve_tests": (
+        *("kind", *_PAIR, "area", "low", "high", "p", "p_adjusted", "draws_beaten", "draws"),
+        "p_draws",
+    ),
+    "optimism": ("method", "budget", "share", "selection", "evaluation", "optimism"),
+    "additivity": ("method", "budget", "share", "joint", "sum_of_singles", "gap", "low", "high"),
+    "correlations": (
+        *("data_x", "data_y", "n_heads", "reliability_x", "reliability_y", "disattenuated", "note"),
+        *(
+            name + part
+            for name in ("pearson", "spearman", "kendall")
+            for part in ("", "_low", "_high", "_p", "_p_within_layers")
+        ),
+    ),
+    "replicates": ("model", "metric", "value"),
+    "replicate_agreement": (
+        *("method", "model_x", "model_y", "layer_spearman", "layer_spearman_p"),
+        *("tau_b", "tau_b_p", "tau_b_p_within_layers", "spearman", "spearman_p_within_layers"),
+        *("rbo", "rbo_p_within_layers"),
+    ),
+    "replicate_overlap": (
+        *("method", "budget", "share", "model_x", "model_y", "kept", "shared", "jaccard"),
+        *("p_hypergeometric", "p_within_layers"),
+    ),
+    "replicate_curves": ("model", "kind", "method", "share", "value"),
+    "failures": ("stage", "method", "error"),
+    "roles": (
+        *(*_HEAD, "role", "detail", "share", "baseline", "threshold", "low", "high", "n"),
+        *("p_adjusted", "label"),
+    ),
+    "role_survival": (
+        *("method", "budget", "share", "role", "heads", "kept", "expected_within_layers"),
+        *("p_within_layers", "p_adjusted"),
+    ),
+    "gates.sweep": ("lambda", "model", "heads", "loss"),
+    "gates.evaluation": ("model", "heads", "loss"),
+    "dsp.evaluation": ("model", "heads", "loss"),
+    "checkpoint_curves": ("checkpoint", "share", "value", "relative"),
+    "prunability": ("checkpoint", "whole"),
+    "rank_stability": ("checkpoint_x", "checkpoint_y", "spearman"),
+}
+_MEASURES = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "ter": "TER",
+    "f1": "F1",
+    "f1-macro": "macro F1",
+    "mcc": "Matthews correlation",
+    "mse": "squared error",
+    "pearson": "Pearson correlation",
+    "spearman": "Spearman correlation",
+}
+_BY_DATA = ("scores", "ablation", "tests", "best", "sequential")
+_TABLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """A run as reports see it.
+
+    Attributes
+    ----------
+    run
+        The run, for its further tables.
+    kind
+        Which command made it, such as ``compare`` or ``score``.
+    tables
+        The tables that reports know, those with rows only.
+    settings
+        What was asked for and found; see `headtool.analysis.comparison.Comparison`. A run of one
+        method has the same keys as far as it knows them.
+    """
+
+    run: Run
+    kind: str
+    tables: Mapping[str, pd.DataFrame]
+    settings: Mapping[str, Any]
+    joined: tuple[str, ...] = ()
+    """Tables that are not the run's own, but were joined with it."""
+
+    def every_table(self) -> Iterator[tuple[str, pd.DataFrame]]:
+        """All tables of the run by name, also those that reports do not show, and joined ones."""
+        for name in self.run.manifest["tables"]:
+            if name not in self.joined:
+                yield name, self.run.table(name)
+        yield from ((name, self.tables[name].copy()) for name in self.joined)
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Return a table; one that the run lacks has all its columns and no rows."""
+        import pandas as pd
+
+        if name in self.tables:
+            return self.tables[name]
+        data = ("data",) if name in _BY_DATA else ()
+        return pd.DataFrame(columns=[*data, *_COLUMNS[name]])
+
+    @property
+    def metric(self) -> str:
+        """Name of the metric that deltas and curves are in."""
+        return str(self.settings.get("metric", ""))
+
+    @property
+    def measure(self) -> str:
+        """The metric as running text and axes call it."""
+        return _MEASURES.get(self.metric, self.metric)
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Direction of that metric."""
+        return bool(self.settings.get("higher_is_better", True))
+
+    @property
+    def methods(self) -> list[str]:
+        """Methods that have scores, in the order in which they were given."""
+        found = self.table("scores")["method"].astype(str).unique().tolist()
+        given = [str(name) for name in self.settings.get("methods", ())]
+        return [name for name in given if name in found] + [n for n in found if n not in given]
+
+    @property
+    def data(self) -> list[str]:
+        """SPECs of the data sets, the main one first."""
+        return [str(spec) for spec in self.settings.get("data", ())]
+
+    @property
+    def model(self) -> str:
+        """The model's SPEC."""
+        return str(self.described("model").get("spec", ""))
+
+    @property
+    def roles(self) -> Mapping[str, Any]:
+        """Provenance of the roles; empty for a run without any."""
+        found = self.described("roles") or self.described("provenance").get("roles")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def role_notes(self) -> list[str]:
+        """Lines that a reader of the roles must know."""
+        notes = self.roles.get("notes")
+        return [str(line) for line in notes] if isinstance(notes, list) else []
+
+    @property
+    def command(self) -> str:
+        """The command that made the run."""
+        return str(self.run.manifest.get("command", ""))
+
+    @property
+    def created(self) -> str:
+        """When it was written: ISO 8601, in UTC."""
+        return str(self.run.manifest.get("created", ""))
+
+    @property
+    def whole(self) -> float:
+        """The whole model's metric on the main data set; NaN if the run does not tell."""
+        by_data = self.described("whole")
+        values = by_data.get(self.data[0]) if self.data else None
+        value = values.get(self.metric) if isinstance(values, Mapping) else None
+        return float(value) if isinstance(value, int | float) else float("nan")
+
+    @property
+    def notes(self) -> list[str]:
+        """Lines that a reader must know."""
+        return [str(line) for line in self.settings.get("notes", ())]
+
+    @property
+    def all_but_one(self) -> bool:
+        """Whether effects are those of leaving one head of a site, not of closing one."""
+        how = self.described("provenance").get("ablate")
+        options = how.get("options") if isinstance(how, Mapping) else None
+        return isinstance(options, Mapping) and bool(options.get("all_but_one"))
+
+    def described(self, name: str) -> Mapping[str, Any]:
+        """Return a mapping from the settings; empty where there is none of that name."""
+        found = self.settings.get(name)
+        return found if isinstance(found, Mapping) else {}
+
+    def examples(self, spec: str) -> int | None:
+        """How many examples of a data set were used for outcomes."""
+        splits = self.tables.get("splits")
+        if splits is not None:
+            rows = splits[splits["data"] == spec]
+            count = int((rows["split"] == "evaluation").sum())
+            if count:
+                return count
+        source = self.described("sources").get(spec)
+        number = source.get("examples") if isinstance(source, Mapping) else None
+        return int(number) if isinstance(number, int) else None
+
+
+def records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a table by column."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
+
+
+def read_contents(folder: Path) -> Contents:
+    """Open a run for a report.
+
+    Raises
+    ------
+    HeadtoolError
+        If there is no finished run at `folder`, or it is damaged or of another version.
+    """
+    run = read_run(folder)
+    for name in run.manifest["tables"]:
+        if not _TABLE_NAME.fullmatch(name):
+            raise HeadtoolError(f"{folder} is damaged: '{name}' is no name of a table")
+    provenance = run.manifest.get("provenance")
+    if not isinstance(provenance, dict) or not all(
+        isinstance(v, dict) for v in provenance.values()
+    ):
+        raise HeadtoolError(f"{folder} is damaged: its manifest has no provenance")
+    kind = next((name for name in ("compare", "curve") if name in provenance), None)
+    settings = provenance[kind] if kind else _settings(provenance)
+    _check_settings(folder, settings)
+    tables = {}
+    for name, columns in (*_COLUMNS.items(), ("splits", ("data", "example", "split"))):
+        if name in run.manifest["tables"]:
+            frame = run.table(name)
+            missing = [column for column in columns if column not in frame.columns]
+            if missing:
+                raise HeadtoolError(
+                    f"{folder} was written by another version: its table '{name}' has no column "
+                    f"'{missing[0]}'; give the command that made it again"
+                )
+            if len(frame):
+                tables[name] = _with_data(frame, settings) if name in _BY_DATA else frame
+    if not tables.keys() - {"splits"}:
+        held = ", ".join(run.manifest["tables"]) or "none"
+        raise HeadtoolError(
+            f"{folder} has no table that a report can show (it has: {held}); give a run of "
+            "compare, curve, score, ablate, roles or dynamics"
+        )
+    return Contents(run, kind or _command_name(provenance), tables, settings)
+
+
+def with_roles(contents: Contents, folder: Path) -> Contents:
+    """Join a comparison with the roles that its model's heads have in another run.
+
+    Raises
+    ------
+    HeadtoolError
+        If the run is none of a comparison, `folder` holds no roles, or they are those of another
+        model or of other kinds of heads.
+    """
+    from headtool.analysis.role_runs import join_roles, read_roles
+
+    if "kept" not in contents.tables:
+        raise HeadtoolError(
+            f"{contents.run.folder} is a run of {contents.kind}, which keeps no heads to join with "
+            "--roles; give a run of compare or curve"
+        )
+    roles = read_roles(folder)
+    tables = join_roles(roles, contents.described("model"), contents.tables["kept"])
+    return dataclasses.replace(
+        contents,
+        tables={**contents.tables, **tables},
+        settings={**contents.settings, "roles": roles.described},
+        joined=tuple(tables),
+    )
+
+
+def _settings(provenance: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings of a run of `score` or `ablate`: what its methods have in common."""
+    first: Mapping[str, Any] = next(iter(provenance.values()), {})
+    described = first.get("data")
+    data = described if isinstance(described, dict) else {}
+    spec = str(data.get("spec", ""))
+    return {
+        "metric": first.get("metric", ""),
+        "higher_is_better": _higher_is_better(first),
+        "methods": list(provenance),
+        "data": [spec] if spec else [],
+        "sources": {spec: data} if spec else {},
+        "model": first.get("model", {}),
+        "seed": first.get("seed"),
+        "versions": first.get("versions", {}),
+        "provenance": dict(provenance),
+    }
+
+
+def _higher_is_better(source: Mapping[str, Any]) -> bool:
+    """Direction of the metric; that of a metric unknown here is taken to be up."""
+    from headtool.metrics import get_metric
+    from headtool.metrics.prediction import TASKS
+
+    model = source.get("model")
+    described = model if isinstance(model, dict) else {}
+    task, labels = described.get("task"), described.get("labels")
+    if task not in TASKS or not isinstance(labels, int | None):
+        return True
+    try:
+        metric = get_metric(str(source.get("metric", "")), task=task, n_labels=labels)
+    except HeadtoolError:
+        return True
+    return bool(metric.higher_is_better)
+
+
+def _command_name(provenance: Mapping[str, Any]) -> str:
+    for name in ("roles", "dynamics"):
+        if name in provenance:
+            return name
+    if "sequential" in provenance or "ablate" in provenance:
+        return "ablate"
+    return "score"
+
+
+def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
+    """Refuse a manifest whose parts have other types than headtool writes."""
+    lists = ("methods", "data", "notes", "budgets")
+    mappings = ("whole", "tests", "model", "sources", "provenance", "versions", "roles")
+    for names, wanted in ((lists, list), (mappings, dict)):
+        for name in names:
+            if not isinstance(settings.get(name, wanted()), wanted):
+                raise HeadtoolError(
+                    f"{folder} is damaged: '{name}' in its manifest is no {wanted.__name__}"
+                )
+
+
+def _with_data(frame: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFrame:
+    """Name the data set in a table of a run that has one only."""
+    if "data" in frame.columns:
+        return frame
+    known = frame.copy()
+    known.insert(0, "data", next(iter(settings.get("data", ())), ""))
+    return known

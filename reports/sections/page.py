@@ -1,0 +1,201 @@
+"""What the HTML report shows, put together from its sections."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headtool.reports.blocks import Section
+from headtool.reports.charts.roles import HeadRoles
+from headtool.reports.contents.facts import VERDICTS
+from headtool.reports.contents.heads import Heads
+from headtool.reports.contents.run import Contents, records
+from headtool.reports.findings.findings import findings
+from headtool.reports.findings.references import Procedure, describe_procedure
+from headtool.reports.sections.curves import additivity_section, curves_section
+from headtool.reports.sections.dynamics import dynamics_section
+from headtool.reports.sections.effects import effects_section
+from headtool.reports.sections.gates import gates_section
+from headtool.reports.sections.heads import heads_section
+from headtool.reports.sections.relations import agreement_section, data_section
+from headtool.reports.sections.replicates import replicate_section
+from headtool.reports.sections.roles import roles_section
+from headtool.reports.sections.stability import stability_section
+from headtool.reports.wording.words import listed, names, number, sentence
+
+__all__ = ["Page", "build_page", "opening", "origin", "subtitle"]
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything that the template prints."""
+
+    title: str
+    subtitle: str
+    created: str
+    opening: list[str]
+    verdicts: list[tuple[str, int]]
+    warnings: list[str]
+    sections: list[Section]
+    procedure: Procedure
+    origin: list[tuple[str, str]]
+    command: str
+    data: dict[str, Any]
+
+
+def build_page(contents: Contents) -> Page:
+    """Choose and arrange what a run has to show."""
+    found = findings(contents)
+    details = {finding.topic: [finding.detail] for finding in found if finding.detail}
+    heads = Heads(contents)
+    roles = HeadRoles(contents, heads)
+    sections = [
+        section
+        for section in (
+            heads_section(contents, heads, roles, details.get("kept", [])),
+            curves_section(contents, [*details.get("curves", []), *details.get("winner", [])]),
+            roles_section(contents, details.get("roles", [])),
+            agreement_section(contents, heads, roles, details.get("agreement", [])),
+            stability_section(contents, heads, details.get("stability", [])),
+            replicate_section(contents, details.get("replicates", [])),
+            effects_section(contents, heads, roles, details.get("heads", [])),
+            data_section(contents, heads, details.get("data", [])),
+            additivity_section(contents, details.get("additivity", [])),
+            gates_section(contents),
+            dynamics_section(contents),
+        )
+        if section is not None
+    ]
+    failures = [
+        sentence(f"the method {row['method']} failed at {row['stage']}: {row['error']}")
+        for row in records(contents.table("failures"))
+    ]
+    data: dict[str, Any] = {}
+    for section in sections:
+        data |= section.data
+    return Page(
+        title=f"Attention heads of {names([contents.model])[contents.model] or 'a model'}",
+        subtitle=subtitle(contents),
+        created=contents.created.partition("T")[0],
+        opening=opening(contents),
+        verdicts=_verdicts(heads),
+        warnings=[
+            *failures,
+            *(_written(contents, line) for line in contents.notes),
+            *(sentence(f"roles: {line}") for line in contents.role_notes),
+        ],
+        sections=sections,
+        procedure=describe_procedure(contents),
+        origin=origin(contents),
+        command=contents.command,
+        data=data,
+    )
+
+
+def opening(contents: Contents) -> list[str]:
+    """What was found: the opening paragraph, and one on how the methods and data sets compare."""
+    first = ("heads", "important", "curves", "winner")
+    found = [finding for finding in findings(contents) if finding.headline]
+    paragraphs = [
+        " ".join(f.headline for f in found if (f.topic in first) is leads)
+        for leads in (True, False)
+    ]
+    return [paragraph for paragraph in paragraphs if paragraph]
+
+
+def subtitle(contents: Contents) -> str:
+    """What was compared, in a line."""
+    parts = []
+    if len(contents.methods) > 1:
+        parts.append(listed(contents.methods) + " compared" * (contents.kind == "compare"))
+    elif contents.methods:
+        parts.append(contents.methods[0])
+    if contents.data:
+        short = names(contents.data)
+        sized = []
+        for spec in contents.data:
+            examples = contents.examples(spec)
+            sized.append(short[spec] + (f" ({examples} examples)" if examples else ""))
+        parts.append(f"on {listed(sized)}")
+    if contents.measure:
+        parts.append(f"by {contents.measure}")
+    return ", ".join(parts[:1]) + "".join(f" {part}" for part in parts[1:])
+
+
+def _written(contents: Contents, note: str) -> str:
+    """A note as a sentence, with data sets named as in the rest of the report."""
+    short = names(contents.data)
+    about = next((spec for spec in short if note.startswith(f"{spec}: ")), None)
+    text = note if about is None else note.removeprefix(f"{about}: ")
+    for spec, name in short.items():
+        text = text.replace(spec, name)
+    return sentence(text) if about is None else f"On {short[about]}: {sentence(text)}"
+
+
+def _verdicts(heads: Heads) -> list[tuple[str, int]]:
+    given = [heads.verdict(place) for place in heads.places]
+    return [(verdict, given.count(verdict)) for verdict in VERDICTS] if any(given) else []
+
+
+def origin(contents: Contents) -> list[tuple[str, str]]:
+    """What reproduces the run, as name and value."""
+    model = contents.described("model")
+    rows = [
+        ("model", _joined(model, "spec", "class", "task", "dtype", "device")),
+        ("model SHA-256", str(model.get("sha256", ""))),
+    ]
+    for spec in contents.data:
+        source = contents.described("sources").get(spec)
+        if isinstance(source, Mapping):
+            cut = source.get("truncated")
+            size = f"{source.get('examples')} examples" + (f", {cut} cut short" if cut else "")
+            rows += [("data", f"{spec} ({size})"), ("data SHA-256", str(source.get("sha256", "")))]
+        else:
+            rows.append(("data", spec))
+    for method, how in contents.described("provenance").items():
+        options = how.get("options") if isinstance(how, Mapping) else None
+        if isinstance(options, Mapping):
+            rows.append((method, _listed_options(options)))
+    rows += _origin_of_roles(contents)
+    kept = (
+        *("seed", "metric", "margin", "alpha", "resamples", "draws", "steps"),
+        *("iterative", "keep_one_per_layer", "per_kind", "select_data", "stability"),
+    )
+    settings = [f"{k}={_plain(contents.settings[k])}" for k in kept if k in contents.settings]
+    rows.append(("settings", ", ".join(settings)))
+    versions = [f"{name} {version}" for name, version in contents.described("versions").items()]
+    rows += [("versions", ", ".join(versions)), ("written", contents.created)]
+    return [(name, value) for name, value in rows if value]
+
+
+def _origin_of_roles(contents: Contents) -> list[tuple[str, str]]:
+    """What reproduces the roles, where they are those of another run."""
+    roles = contents.described("roles")
+    rows = []
+    source = roles.get("treebank", roles.get("data"))
+    if isinstance(source, Mapping):
+        rows = [
+            ("roles on", _joined(source, "spec")),
+            ("roles on SHA-256", _joined(source, "sha256")),
+        ]
+    options = roles.get("options")
+    if isinstance(options, Mapping):
+        rows.append(("roles by", ", ".join(f"{k}={_plain(v)}" for k, v in options.items())))
+    return [*rows, ("roles made with", str(roles.get("command", "")))]
+
+
+def _joined(values: Mapping[str, Any], *keys: str) -> str:
+    return ", ".join(str(values[key]) for key in keys if values.get(key))
+
+
+def _listed_options(options: Mapping[str, Any]) -> str:
+    """The options of a method that have a value."""
+    return ", ".join(f"{k}={_plain(v)}" for k, v in options.items() if v is not None) or "–"
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return number(value) if abs(value) >= 1e4 else f"{value:g}"
+    return value if isinstance(value, str) else json.dumps(value)

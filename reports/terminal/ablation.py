@@ -1,0 +1,79 @@
+"""Ablation outcomes on a terminal: a heat map of deltas per kind, and the largest of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from headtool.reports.terminal.pieces import HeatMap, plain_table
+from headtool.reports.wording.text import visible
+from headtool.reports.wording.words import short
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ablation_tables", "written_search"]
+
+_LARGEST = 8
+
+
+def ablation_tables(
+    frame: pd.DataFrame,
+    best: pd.DataFrame | None,
+    whole: Mapping[str, float],
+    source: Mapping[str, Any],
+) -> Iterator[RenderableType]:
+    """Yield what a terminal shows of an ablation.
+
+    Parameters
+    ----------
+    frame
+        Deltas of every metric, as `headtool.experiments.ablation.ablation_frame` makes them.
+    best
+        The best single head of each site, for all-but-one ablations.
+    whole
+        The unmasked model's metrics.
+    source
+        Provenance.
+    """
+    data, model = source["data"], source["model"]
+    values = ", ".join(f"{name} {short(value)}" for name, value in whole.items())
+    yield Text.assemble(
+        ("ablation", "bold"),
+        f"  {visible(model['spec'])} on {visible(data['spec'])}, {data['examples']} examples; "
+        f"whole model: {values}",
+    )
+    if "search" in source:
+        yield Text(f"  {written_search(source['search'])}; {source['signature']}", style="dim")
+    alone = source["options"]["all_but_one"]
+    closed = "this head alone stays open in its site" if alone else "this head is closed"
+    for metric, rows in frame.groupby("metric", sort=False):
+        yield Text(f"change of {visible(str(metric))} when {closed}", style="dim")
+        for kind, part in rows.groupby("kind", sort=False):
+            yield HeatMap(str(kind), _grid(part))
+        if best is None:
+            order = rows["delta"].abs().sort_values(ascending=False).index
+            yield plain_table(rows.loc[order].head(_LARGEST).drop(columns="metric"))
+    if best is not None:
+        yield Text("the best single head of each site, chosen on half of the examples", style="dim")
+        yield plain_table(best)
+
+
+def written_search(search: Mapping[str, Any]) -> str:
+    """Say how translations were searched, such as ``beam 5, length penalty 1``."""
+    if search["beam"] == 1:
+        return "greedy"
+    return f"beam {search['beam']}, length penalty {search['length_penalty']:g}"
+
+
+def _grid(part: pd.DataFrame) -> dict[int, list[float]]:
+    """Deltas by layer; heads that were not ablated are NaN."""
+    heads = int(part["head"].max()) + 1
+    rows: dict[int, list[float]] = {}
+    for layer, head, delta in zip(part["layer"], part["head"], part["delta"], strict=True):
+        rows.setdefault(int(layer), [math.nan] * heads)[int(head)] = float(delta)
+    return dict(sorted(rows.items()))

@@ -1,0 +1,82 @@
+"""What was removed from a model, and what that saves, for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from headtool.heads import HeadMask, Sites
+from headtool.reports.wording.text import visible
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+__all__ = ["pruning_tables"]
+
+_ROWS = {
+    "parameters": "parameters",
+    "attention_parameters": "of attention",
+    "flops": "FLOPs",
+    "attention_flops": "of attention",
+}
+
+
+def pruning_tables(
+    model: str,
+    mask: HeadMask,
+    left: Sites,
+    savings: pd.DataFrame,
+    quality: Mapping[str, Mapping[str, float]],
+    *,
+    bake: bool,
+) -> Iterator[RenderableType]:
+    """Show which heads go, what that saves, and what it does to the metric.
+
+    Parameters
+    ----------
+    model
+        How the user named it.
+    mask
+        Closes the heads that go.
+    left
+        The sites of the smaller model.
+    savings
+        A row per unit, the chosen one first; empty for a baked model.
+    quality
+        Values of the whole and the pruned model by metric.
+    bake
+        Whether the model keeps its size.
+    """
+    total = mask.sites.n_heads
+    done = "silenced, at full size" if bake else f"removed, leaving {left.summary}"
+    yield Text(f"{visible(model)}: {len(mask.closed)} of {total} heads {done}")
+    yield Text(" ".join(map(str, mask.closed)), style="dim")
+    for _, row in savings.iterrows():
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        unit = f"--unit {row['unit']}, " if len(savings) > 1 else ""
+        table.add_column(f"{unit}{row['heads_removed']} heads removed")
+        for name in ("before", "after", "saved"):
+            table.add_column(name, justify="right")
+        for name, label in _ROWS.items():
+            before, after = row[name], row[f"{name}_after"]
+            saved = f"{1 - after / before:.1%}"
+            table.add_row(label, f"{before:,}", f"{after:,}", saved)
+        yield table
+    if len(savings):
+        first = savings.iloc[0]
+        yield Text(
+            f"FLOPs of {first['sequence_length']} tokens; outputs are the masked model's to "
+            f"{first['difference']:.1e} of the largest",
+            style="dim",
+        )
+    if quality:
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+        for name in ("metric", "whole", "pruned"):
+            table.add_column(name, justify="left" if name == "metric" else "right")
+        for name, values in quality.items():
+            table.add_row(name, f"{values['whole']:.4g}", f"{values['pruned']:.4g}")
+        yield table

@@ -1,0 +1,125 @@
+"""Scores as a terminal shows them: a heat map for each attention kind, the best and worst heads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from headtool.reports.terminal.ablation import written_search
+from headtool.reports.terminal.pieces import HeatMap, plain_table
+from headtool.reports.wording.text import visible
+from headtool.reports.wording.words import short
+from headtool.results.scores import HeadScores
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["from_scratch", "score_tables"]
+
+_ENDS = 5
+
+
+def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]:
+    """Yield what a terminal shows of one method's scores.
+
+    Parameters
+    ----------
+    result
+        The scores.
+    seconds
+        How long they took.
+    """
+    data, model = result.provenance["data"], result.provenance["model"]
+    idle = result.provenance.get("idle_options", ())
+    options = ", ".join(
+        f"{name}={value}"  # as --set takes it
+        for name, value in result.provenance["options"].items()
+        if name not in idle and value is not None
+    )
+    yield Text.assemble(
+        (result.method, "bold"),
+        f"  {visible(model['spec'])} on {visible(data['spec'])}, {data['examples']} examples, "
+        f"{seconds:.1f} s",
+    )
+    if options:
+        yield Text(f"  {visible(options)}", style="dim")
+    if "search" in result.provenance:
+        search, signature = result.provenance["search"], result.provenance["signature"]
+        yield Text(f"  {written_search(search)}; {signature}", style="dim")
+    for kind, part in result.frame.groupby("kind", sort=False):
+        rows = {
+            int(str(layer)): row.sort_values("head")["score"].tolist()
+            for layer, row in part.groupby("layer", sort=True)
+        }
+        yield HeatMap(str(kind), rows)
+    yield from _ends(result.frame)
+    if "kept" in result.frame:
+        yield from _kept(result.frame)
+    for name, table in result.tables.items():
+        yield Text(visible(name))
+        yield plain_table(table)
+    if "scratch" in result.provenance:
+        yield Text(from_scratch(result.provenance["scratch"]), style="dim")
+    yield Text()
+
+
+def from_scratch(recipe: Mapping[str, Any]) -> str:
+    """How models were trained from scratch, in a line; comparable with one another alone."""
+    passes = short(recipe["passes"])
+    return (
+        f"from scratch: {recipe['steps']} steps of {recipe['batch_size']} examples, {passes} "
+        f"passes over {recipe['examples']}; compare the two with each other"
+    )
+
+
+def _kept(frame: pd.DataFrame) -> Iterator[RenderableType]:
+    """The heads that the method keeps, a line per site."""
+    yield Text(f"keeps {int(frame['kept'].sum())} of {len(frame)} heads")
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    for (kind, layer), site in frame.groupby(["kind", "layer"], sort=False):
+        heads = " ".join(map(str, site.loc[site["kept"].astype(bool), "head"]))
+        table.add_row(Text(f"{kind}.{layer}", style="dim"), heads or "none")
+    yield table
+
+
+def _ends(frame: pd.DataFrame) -> Iterator[RenderableType]:
+    """The most and the least important heads side by side; ties are marked that go on unlisted."""
+    ordered = frame.sort_values("rank")
+    count = min(_ENDS, max(1, len(ordered) // 2))
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    titles = ("most important", "least important")
+    with_error = bool(frame["stderr"].notna().any())
+    for title in titles:
+        table.add_column(title)
+        for number in ("score", "+-") if with_error else ("score",):
+            table.add_column(number, justify="right")
+    ends = [ordered.head(count), ordered.tail(count).iloc[::-1]]
+    unlisted = [_unlisted(ordered, end) for end in ends]
+    for rows in zip(*(end.iterrows() for end in ends), strict=True):
+        cells: list[str] = []
+        for (_, row), end, tied in zip(rows, ends, unlisted, strict=True):
+            is_tied = tied > 0 and row["score"] == end["score"].iloc[-1]
+            cells += _described(row, " =" if is_tied else "")[: 3 if with_error else 2]
+        table.add_row(*cells)
+    yield table
+    said = [
+        f"{tied} more under {title}" for title, tied in zip(titles, unlisted, strict=True) if tied
+    ]
+    if said:
+        yield Text(f"= tied with heads that are not listed: {', '.join(said)}", style="dim")
+
+
+def _unlisted(ordered: pd.DataFrame, end: pd.DataFrame) -> int:
+    """How many heads have the score of the last one listed, and are not listed."""
+    last = end["score"].iloc[-1]
+    return int((ordered["score"] == last).sum() - (end["score"] == last).sum())
+
+
+def _described(row: pd.Series, mark: str) -> tuple[str, str, str]:
+    stderr = "" if math.isnan(row["stderr"]) else short(row["stderr"])
+    return f"{row['kind']}.{row['layer']}.{row['head']}{mark}", short(row["score"]), stderr

@@ -1,0 +1,1 @@
+"""Numbers and names as running text has them."""

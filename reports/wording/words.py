@@ -1,0 +1,130 @@
+"""Numbers and names as running text has them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from headtool.reports.wording.text import visible
+
+__all__ = [
+    "count",
+    "digits",
+    "given",
+    "is_or_are",
+    "listed",
+    "names",
+    "number",
+    "p_value",
+    "percent",
+    "sentence",
+    "short",
+]
+
+_WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def digits(value: float) -> str:
+    """Three significant digits with a minus sign; a dash for what was not computed."""
+    if math.isnan(value):
+        return "–"
+    return short(value + 0.0).replace("-", "−").replace("inf", "∞")
+
+
+def number(value: float) -> str:
+    """`digits` without zeros at the end, for running text."""
+    if 1e-5 <= abs(value) < 1e-3:
+        text = f"{value:.{1 - math.floor(math.log10(abs(value)))}f}".replace("-", "−")
+    else:
+        text = digits(value)
+    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+
+
+def given(value: float) -> str:
+    """A number that somebody chose, such as a level: as it was written."""
+    return "–" if math.isnan(value) else f"{value:g}"
+
+
+def p_value(value: float) -> str:
+    """``p = 0.012``, or ``p < 0.001``."""
+    if math.isnan(value):
+        return "p undefined"
+    return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+
+
+def percent(share: float) -> str:
+    """A share in percent, with a decimal only where rounding would move it noticeably."""
+    digits = 0 if abs(100 * share - round(100 * share)) < 0.25 else 1
+    return f"{100 * share:.{digits}f}%"
+
+
+def count(amount: int, noun: str, plural: str | None = None) -> str:
+    """Write an amount with its noun: ``one head``, ``12 heads``."""
+    written = _WORDS[amount] if 0 < amount < len(_WORDS) else str(amount)
+    return f"{written} {noun if amount == 1 else plural or noun + 's'}"
+
+
+def listed(items: Sequence[str]) -> str:
+    """Join names: ``a``, ``a and b``, ``a, b and c``."""
+    return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def names(specs: Iterable[str]) -> dict[str, str]:
+    """Short names of models or data sets: the ends of their paths, where these tell them apart.
+
+    Examples
+    --------
+    >>> names(["/home/me/data/sst2/dev.tsv", "builtin:nli"])
+    {'/home/me/data/sst2/dev.tsv': 'sst2/dev.tsv', 'builtin:nli': 'builtin:nli'}
+    >>> list(names(["data/test.de,data/test.en"]).values())
+    ['data/test (de, en)']
+    """
+    given = list(dict.fromkeys(specs))
+    shortened = {spec: _shortened(spec) for spec in given}
+    taken = list(shortened.values())
+    return {
+        spec: visible(name if taken.count(name) == 1 and name else spec)
+        for spec, name in shortened.items()
+    }
+
+
+def _shortened(spec: str) -> str:
+    ends = [_end(part) for part in spec.split(",")]
+    stems = [end.rpartition(".") for end in ends]
+    if len(ends) > 1 and len({stem for stem, _, _ in stems}) == 1 and stems[0][0]:
+        return f"{stems[0][0]} ({', '.join(language for _, _, language in stems)})"
+    return ",".join(ends)
+
+
+def _end(path: str) -> str:
+    scheme, colon, rest = path.partition(":")
+    place = rest if colon and "/" not in scheme else path
+    parts = [part for part in place.split("/") if part]
+    return "/".join(parts[-2:]) if place.startswith(("/", "~", ".")) or len(parts) > 2 else path
+
+
+def is_or_are(amount: int) -> str:
+    """The verb for so many."""
+    return "is" if amount == 1 else "are"
+
+
+def sentence(note: str) -> str:
+    """Write a note as a sentence; names in it, which may hold anything, stay as they are.
+
+    Examples
+    --------
+    >>> sentence("20 resamples are few; holm needs 100")
+    '20 resamples are few; holm needs 100.'
+    """
+    text = note.strip()
+    return f"{text[0].upper()}{text[1:].removesuffix('.')}." if text else ""
+
+
+def short(number: float) -> str:
+    """Write a number with three significant digits, or four decimals if those are fewer."""
+    if number == 0 or not math.isfinite(number):
+        return f"{number:g}"
+    if 1e-3 <= abs(number) < 1e4:
+        decimals = max(0, 2 - math.floor(math.log10(abs(number))))
+        return f"{number:.{min(decimals, 4)}f}"
+    return f"{number:.2e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")

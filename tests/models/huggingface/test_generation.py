@@ -1,0 +1,224 @@
+"""Translations of transformers models under masks, against their own ``generate``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers as tf
+from tokenizers import Tokenizer, models, pre_tokenizers
+from tokenizers.processors import TemplateProcessing
+
+from headtool.data import TextData
+from headtool.engine.decoding import Search, translate
+from headtool.errors import HeadtoolError
+from headtool.heads import HeadMask
+from headtool.models.huggingface.generation import HuggingFaceGenerator
+from headtool.models.huggingface.model import HuggingFaceModel
+
+WORDS = 60
+START, PAD, END, UNKNOWN = range(4)
+LONGEST = 24
+
+BART: dict[str, Any] = {
+    "d_model": 24,
+    "encoder_layers": 2,
+    "decoder_layers": 2,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 3,
+    "encoder_ffn_dim": 20,
+    "decoder_ffn_dim": 20,
+    "max_position_embeddings": 40,
+    "bos_token_id": START,
+    "pad_token_id": PAD,
+    "eos_token_id": END,
+    "decoder_start_token_id": END,
+    "forced_eos_token_id": None,
+}
+
+
+def t5() -> Any:
+    config = tf.T5Config(
+        vocab_size=WORDS,
+        d_model=20,
+        d_kv=6,
+        num_layers=2,
+        num_heads=4,
+        d_ff=28,
+        pad_token_id=PAD,
+        eos_token_id=END,
+        decoder_start_token_id=PAD,
+    )
+    return tf.T5ForConditionalGeneration(config)
+
+
+def marian() -> Any:
+    return tf.MarianMTModel(tf.MarianConfig(vocab_size=WORDS, decoder_vocab_size=WORDS, **BART))
+
+
+def bart() -> Any:
+    return tf.BartForConditionalGeneration(tf.BartConfig(vocab_size=WORDS, **BART))
+
+
+MODELS: dict[str, tuple[Callable[[], Any], dict[str, Any]]] = {
+    "Marian": (
+        marian,
+        {
+            "num_beams": 4,
+            "max_length": 12,
+            "bad_words_ids": [[PAD], [10, 11]],
+            "forced_eos_token_id": END,
+        },
+    ),
+    "BART": (
+        bart,
+        {
+            "num_beams": 3,
+            "early_stopping": True,
+            "no_repeat_ngram_size": 3,
+            "forced_bos_token_id": START,
+            "forced_eos_token_id": END,
+            "min_length": 4,
+            "max_length": 14,
+            "length_penalty": 2.0,
+        },
+    ),
+    "T5": (t5, {"max_new_tokens": 9, "repetition_penalty": 1.3}),
+}
+
+
+def tokenizer() -> Any:
+    words = {f"w{i}": i for i in range(4, WORDS)}
+    vocabulary = {"<s>": START, "<pad>": PAD, "</s>": END, "<unk>": UNKNOWN, **words}
+    inner = Tokenizer(models.WordLevel(vocabulary, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()  # type: ignore[assignment]
+    inner.post_processor = TemplateProcessing(  # type: ignore[assignment]
+        single="$A </s>", special_tokens=[("</s>", END)]
+    )
+    return tf.PreTrainedTokenizerFast(
+        tokenizer_object=inner,
+        bos_token="<s>",
+        eos_token="</s>",
+        pad_token="<pad>",
+        unk_token="<unk>",
+        model_max_length=LONGEST,
+    )
+
+
+def adapter(name: str, **settings: Any) -> HuggingFaceModel:
+    build, own = MODELS[name]
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(3)
+        module = build()
+        for weight in module.parameters():
+            torch.nn.init.normal_(weight, mean=float(weight.mean() > 0.5), std=0.3)
+    for option, value in {**own, **settings}.items():
+        setattr(module.generation_config, option, value)
+    return HuggingFaceModel(name, "seq2seq", module, tokenizer())
+
+
+def lines(count: int) -> tuple[str, ...]:
+    rng = np.random.default_rng(0)
+    return tuple(
+        " ".join(f"w{i}" for i in rng.integers(4, WORDS, size=rng.integers(1, 9)))
+        for _ in range(count)
+    )
+
+
+# Beside ordinary lines: an empty one, one of unknown words, and one that is cut.
+SOURCES = (*lines(7), "", "of unknown words", " ".join(lines(100))[:1500])
+PAIRS = TextData("pairs", "translation", {"source": SOURCES, "target": SOURCES})
+
+
+def by_generate(model: HuggingFaceModel, **options: Any) -> tuple[str, ...]:
+    """The tokenizer, ``generate`` and the tokenizer, as everyone calls them."""
+    inputs = model.tokenizer(list(SOURCES), padding=True, truncation=True, return_tensors="pt")
+    inputs.pop("token_type_ids", None)
+    generated = model.module.generate(**inputs, **options)  # type: ignore[operator]
+    return tuple(model.tokenizer.batch_decode(generated, skip_special_tokens=True))
+
+
+def some_masks(model: HuggingFaceModel) -> list[HeadMask]:
+    masks = [HeadMask.without(model.sites, [head]) for head in model.sites.heads[::2]]
+    random = np.random.default_rng(1).random(model.sites.n_heads) < 0.5
+    return [HeadMask.full(model.sites), *masks, HeadMask(model.sites, random)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("beam", [None, 1, 3])
+def test_masks_decode_as_from_scratch(name: str, beam: int | None) -> None:
+    model = adapter(name)
+    examples = model.encode(PAIRS, batch_tokens=60)
+    masks = some_masks(model)
+    search = Search(beam=beam)
+    fast = translate(model, examples, masks, search=search)
+    assert fast == translate(model, examples, masks, search=search, fast=False)
+    options = {} if beam is None else {"num_beams": beam}
+    if beam == 1:
+        options |= {"early_stopping": False, "length_penalty": 1.0}
+    assert fast.whole == by_generate(model, **options)
+    assert fast.masked[0] == fast.whole
+    assert 0 < fast.unchanged[1:].max() < 1
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_mask_is_the_head_s_zeroed_columns(name: str, beam: int) -> None:
+    model = adapter(name, early_stopping=False, length_penalty=1.0)
+    examples = model.encode(PAIRS)
+    sites = [next(site for site in model.sites if site.kind == kind) for kind in model.sites.kinds]
+    masks = [HeadMask.without(model.sites, [site.heads[1]]) for site in sites]
+    found = translate(model, examples, masks, search=Search(beam=beam))
+    for site, texts in zip(sites, found.masked, strict=True):
+        weight = next(h.module.weight for h in model.handles if h.site == site)
+        kept = weight.detach().clone()
+        columns = slice(site.head_dim, 2 * site.head_dim)
+        with torch.no_grad():
+            weight[:, columns] = 0
+            zeroed = by_generate(model, num_beams=beam)
+            weight.copy_(kept)
+        assert texts == zeroed
+    assert found.unchanged.max() < 1
+
+
+def test_greedy_search_decodes_again_only_what_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = adapter("T5")
+    examples = model.encode(PAIRS)
+    masks = some_masks(model)
+    decoded: list[int] = []
+    generate = HuggingFaceGenerator._generate
+
+    def counted(self: Any, sources: Any, encoded: Any = None, **how: Any) -> Any:
+        if not how:
+            decoded.append(len(sources["input_ids"]))
+        return generate(self, sources, encoded, **how)
+
+    monkeypatch.setattr(HuggingFaceGenerator, "_generate", counted)
+    found = translate(model, examples, masks)
+    changed = (1 - found.unchanged).sum() * len(examples)
+    assert sum(decoded) - len(examples) == pytest.approx(changed, abs=2)
+
+
+def test_length_and_penalty_can_be_chosen() -> None:
+    model = adapter("BART")
+    examples = model.encode(PAIRS)
+    found = translate(model, examples, [], search=Search(length_penalty=0.5, max_length=6))
+    assert found.search == Search(beam=3, length_penalty=0.5, max_length=6)
+    assert found.whole == by_generate(model, length_penalty=0.5, max_length=7)
+    t5_model = adapter("T5")
+    shorter = translate(t5_model, t5_model.encode(PAIRS), [], search=Search(max_length=4))
+    assert shorter.whole == by_generate(t5_model, max_new_tokens=4)
+
+
+def test_settings_that_are_not_followed_are_refused() -> None:
+    for settings, message in (
+        ({"do_sample": True}, "do_sample"),
+        ({"penalty_alpha": 0.6, "top_k": 4}, "contrastive search"),
+        ({"num_beam_groups": 3, "num_beams": 3, "diversity_penalty": 0.5}, "group beam search"),
+    ):
+        model = adapter("T5", **settings)
+        with pytest.raises(HeadtoolError, match=message):
+            translate(model, model.encode(PAIRS), [])

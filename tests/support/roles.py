@@ -1,0 +1,67 @@
+"""Saved roles of made-up heads, to be joined with a synthetic comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from headtool.analysis.roles import ROLE_COLUMNS
+from headtool.results.runs import Run, write_run
+
+from .comparisons import KINDS, SHA
+
+Place = tuple[str, int, int]
+
+HEADS = [
+    (kind, layer, head)
+    for kind, (layers, width) in KINDS.items()
+    for layer in range(layers)
+    for head in range(width)
+]
+DETAILS = {"syntactic": ("obj dependent->head", "nsubj head->dependent"), "positional": ("-1",)}
+SOURCE: dict[str, Any] = {
+    "method": "roles",
+    "metric": "share",
+    "model": {"spec": "models/sentiment", "sha256": SHA},
+    "data": {"spec": "bank.conllu", "examples": 40, "sha256": SHA},
+    "options": {"correction": "holm", "alpha": 0.05},
+    "notes": ["rare-token of enc-self: the data has no query for it"],
+}
+
+
+def role_frame(
+    having: Mapping[str, Sequence[Place]],
+    heads: Sequence[Place] = HEADS,
+    *,
+    untested: Sequence[str] = (),
+    details: Mapping[str, Sequence[str]] = DETAILS,
+) -> pd.DataFrame:
+    """Evidence on every role of `having`, with the label yes for its heads, on all `heads`."""
+    rows = []
+    for role in (*having, *untested):
+        for detail in details.get(role, ("",)):
+            for number, place in enumerate(heads):
+                has = place in having.get(role, ())
+                share = 0.9 + number / 1000 if has else 0.1
+                label = "yes" if has else "no"
+                numbers: tuple[float, ...] = (share, 0.2, 0.5, share - 0.02, share + 0.02)
+                if role in untested:
+                    numbers, label = (math.nan,) * 5, "untested"
+                p = 1e-6 if has else 1.0
+                rows.append((*place, role, detail, *numbers, 400, 40, p, p, label, "any key"))
+    return pd.DataFrame(rows, columns=list(ROLE_COLUMNS))
+
+
+def write_roles(folder: Path, frame: pd.DataFrame, **source: Any) -> Run:
+    """Write roles as ``headtool roles --out`` does; `source` replaces parts of `SOURCE`."""
+    return write_run(
+        folder,
+        command="headtool roles --treebank bank.conllu --out roles",
+        provenance={"roles": {**SOURCE, **source}},
+        tables={"roles": frame},
+        force=True,
+    )

@@ -1,0 +1,1 @@
+"""How heads are reached: found, gated, probed, watched, closed."""

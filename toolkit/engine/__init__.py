@@ -1,0 +1,1 @@
+"""The three primitives (evaluate, differentiate, observe), and decoding."""

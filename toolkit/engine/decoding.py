@@ -1,0 +1,191 @@
+"""What a translation model writes when some of its heads are closed.
+
+Hypotheses are those of the model's own library: fairseq's ``SequenceGenerator`` as
+``fairseq-generate`` sets it up, or ``generate`` of transformers with the model's own settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from headtool.engine.evaluation import mask_gates
+from headtool.engine.replacement import Replacement, Resample, Zero
+from headtool.engine.units import Executor, Unit, UnitResult, UnitStore, in_turn
+from headtool.errors import HeadtoolError
+from headtool.heads import HeadMask
+from headtool.models import generator
+from headtool.models.base import Examples, ModelAdapter
+from headtool.models.batching import length_buckets
+from headtool.models.generation import Generator
+from headtool.progress import Progress, silent
+from headtool.results.hypotheses import Hypotheses
+from headtool.searching import Search
+
+__all__ = ["Search", "translate"]
+
+_MASKS_PER_UNIT = 64
+
+
+def translate(
+    model: ModelAdapter,
+    examples: Examples,
+    masks: Sequence[HeadMask],
+    *,
+    search: Search | None = None,
+    replacement: Replacement | None = None,
+    rescale: bool = False,
+    store: UnitStore | None = None,
+    execute: Executor = in_turn,
+    progress: Progress = silent,
+    fast: bool = True,
+) -> Hypotheses:
+    """Translate a data set with the whole model and with every masked model.
+
+    Parameters
+    ----------
+    model
+        A sequence-to-sequence model; its weights stay as they are.
+    examples
+        The data set, as ``model.encode`` returned it; only its source side is used.
+    masks
+        Which heads are open, one run each. None of them: the whole model alone.
+    search
+        How hypotheses are searched; by default by the model's own settings.
+    replacement
+        What a closed head puts out; zero by default. `Resample` aligns examples by position, which
+        generated text has not: it is refused.
+    rescale
+        Whether the open heads of a site are multiplied by heads / open heads.
+    store
+        Keeps finished units; those that it has already are not computed again.
+    execute
+        Who runs the units.
+    progress
+        Reports progress.
+    fast
+        Take over what masks leave as it was; else decode every mask from scratch. The hypotheses
+        are the same.
+
+    Returns
+    -------
+    Hypotheses
+        The translations, detokenised.
+
+    Raises
+    ------
+    HeadtoolError
+        If the model does not translate, or its generation settings are not supported.
+    """
+    if model.task != "seq2seq":
+        raise HeadtoolError(
+            f"{model.spec} is a {model.task} model, which does not translate; name a translation "
+            "model, such as builtin:mt"
+        )
+    if isinstance(replacement, Resample):
+        raise HeadtoolError(
+            "replacement 'resample' is aligned by position, which generated text has not; "
+            "choose zero or mean for translations"
+        )
+    decoder = generator(model, search or Search())
+    ids: list[list[list[int]]] = [[[]] * len(examples) for _ in range(1 + len(masks))]
+
+    def put(unit: Unit, result: UnitResult) -> None:
+        rows = [0, *(1 + mask for mask in unit.masks)]
+        for row, hypotheses in zip(rows, _unpack(result), strict=True):
+            for example, hypothesis in zip(unit.examples.tolist(), hypotheses, strict=True):
+                ids[row][example] = hypothesis
+
+    missing = []
+    for unit in _plan(decoder, examples, len(masks)):
+        kept = store.load(unit) if store else None
+        if kept is None:
+            missing.append(unit)
+        else:
+            put(unit, kept)
+    if missing:
+        runner = _Runner(
+            model,
+            decoder,
+            examples,
+            masks,
+            replacement or Zero(),
+            progress,
+            rescale=rescale,
+            fast=fast,
+        )
+        for unit, result in progress(
+            execute(missing, runner.run), total=len(missing), label="translate"
+        ):
+            if store:
+                store.save(unit, result)
+            put(unit, result)
+    texts = decoder.texts([hypothesis for row in ids for hypothesis in row])
+    rows = [tuple(texts[i : i + len(examples)]) for i in range(0, len(texts), len(examples))]
+    return Hypotheses(tuple(masks), rows[0], tuple(rows[1:]), decoder.search)
+
+
+def _plan(decoder: Generator, examples: Examples, n_masks: int) -> list[Unit]:
+    """Cut masks x examples into units: a batch of similar source lengths, up to 64 masks each."""
+    lengths = [decoder.source_length(row) for row in examples.rows]
+    blocks = [
+        range(start, min(start + _MASKS_PER_UNIT, n_masks))
+        for start in range(0, max(1, n_masks), _MASKS_PER_UNIT)
+    ]
+    batches = length_buckets(lengths, batch_tokens=examples.batch_tokens)
+    pairs = [(index, masks) for index in batches for masks in blocks]
+    return [Unit(number, index, masks) for number, (index, masks) in enumerate(pairs)]
+
+
+class _Runner:
+    """Decodes all masks on one batch after the other."""
+
+    def __init__(
+        self,
+        model: ModelAdapter,
+        decoder: Generator,
+        examples: Examples,
+        masks: Sequence[HeadMask],
+        replacement: Replacement,
+        progress: Progress,
+        *,
+        rescale: bool,
+        fast: bool,
+    ) -> None:
+        self.model = model
+        self.fast = fast
+        self.decoder = decoder
+        self.examples = examples
+        self.gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
+        self.fill = replacement.fit(model, examples, progress)
+
+    def run(self, unit: Unit) -> UnitResult:
+        """Decode the unit's examples with the whole model and with each of its masks."""
+        batch = self.model.collate(self.examples, unit.examples)
+        with torch.inference_mode():
+            filling = self.fill(batch)
+            gates = [self.gates[mask] for mask in unit.masks]
+            if self.fast:
+                rows = self.decoder.decode_masks(batch, gates, filling)
+            else:
+                rows = Generator.decode_masks(self.decoder, batch, gates, filling)
+        return _pack(rows)
+
+
+def _pack(rows: Sequence[Sequence[Sequence[int]]]) -> dict[str, NDArray[np.float64]]:
+    """Token ids [1 + masks, examples, any number] as arrays: their lengths, and all end to end."""
+    lengths = np.array([[len(ids) for ids in row] for row in rows], dtype=np.float64)
+    flat = [token for row in rows for ids in row for token in ids]
+    return {"lengths": lengths, "tokens": np.array(flat, dtype=np.float64)}
+
+
+def _unpack(result: Mapping[str, NDArray[np.float64]]) -> list[list[list[int]]]:
+    """Undo `_pack`; ids are far below the integers that a double cannot hold."""
+    lengths = result["lengths"].astype(np.int64)
+    ends = lengths.ravel().cumsum()
+    tokens = result["tokens"].astype(np.int64)
+    pieces = iter([part.tolist() for part in np.split(tokens, ends[:-1])])
+    return [[next(pieces) for _ in range(lengths.shape[1])] for _ in range(lengths.shape[0])]

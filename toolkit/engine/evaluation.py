@@ -1,0 +1,401 @@
+"""First primitive: what a model does to every example when some of its heads are closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headtool.attention.gating import Gating
+from headtool.engine.replacement import Replacement, Resample, Zero
+from headtool.engine.replay import Recording, Replay
+from headtool.engine.units import Executor, Unit, UnitResult, UnitStore, in_turn
+from headtool.errors import HeadtoolError
+from headtool.heads import AttentionSite, HeadMask
+from headtool.models.base import Batch, Examples, Forward, ModelAdapter
+from headtool.progress import Progress, silent
+from headtool.results.outcomes import Outcomes
+
+__all__ = ["evaluate", "finite_forward", "mask_gates", "plan"]
+
+_MASKS_PER_UNIT = 64
+
+_TRIED = 8  # examples on which shortcuts are tried
+_SAME = 1e-4  # a shortcut whose losses differ by more, relative to one plus the loss, is not taken
+
+
+def evaluate(
+    model: ModelAdapter,
+    examples: Examples,
+    masks: Sequence[HeadMask],
+    *,
+    replacement: Replacement | None = None,
+    rescale: bool = False,
+    chained: bool = False,
+    store: UnitStore | None = None,
+    execute: Executor = in_turn,
+    progress: Progress = silent,
+) -> Outcomes:
+    """Run the whole model and every masked model over a data set.
+
+    What a mask cannot change is computed once a batch (`headtool.engine.replay`), and masks share a
+    forward pass while a batch has room for them. The numbers are those of one run a mask, up to
+    rounding.
+
+    Parameters
+    ----------
+    model
+        The model; its weights stay as they are.
+    examples
+        The data set, as ``model.encode`` returned it.
+    masks
+        Which heads are open, one run each. None of them: the whole model alone.
+    replacement
+        What a closed head puts out; zero by default.
+    rescale
+        Whether the open heads of a site are multiplied by heads / open heads.
+    chained
+        Whether each mask starts from the mask before it instead of from the whole model: where they
+        first differ. It pays where many heads are closed and few change from mask to mask.
+    store
+        Keeps finished units; those that it has already are not computed again.
+    execute
+        Who runs the units.
+    progress
+        Reports progress.
+
+    Returns
+    -------
+    Outcomes
+        Per-example statistics [masks, examples], with the whole model's.
+
+    Raises
+    ------
+    HeadtoolError
+        If a loss is not a finite number.
+    """
+    units = plan(examples, len(masks))
+    columns: dict[str, NDArray[np.float64]] = {}
+
+    def put(unit: Unit, result: UnitResult) -> None:
+        for name, values in result.items():
+            if name not in columns:
+                columns[name] = np.full((1 + len(masks), len(examples)), np.nan)
+            columns[name][0, unit.examples] = values[0]
+            for mask, row in zip(unit.masks, values[1:], strict=True):
+                columns[name][1 + mask, unit.examples] = row
+
+    missing = []
+    for unit in units:
+        kept = store.load(unit) if store else None
+        if kept is None:
+            missing.append(unit)
+        else:
+            put(unit, kept)
+    if missing:
+        runner = _Runner(
+            model,
+            examples,
+            masks,
+            replacement or Zero(),
+            progress,
+            rescale=rescale,
+            chained=chained,
+        )
+        done = execute(missing, runner.run)
+        for unit, result in progress(done, total=len(missing), label="evaluate"):
+            if store:
+                store.save(unit, result)
+            put(unit, result)
+    whole = {name: values[0] for name, values in columns.items()}
+    return Outcomes(tuple(masks), whole, {name: values[1:] for name, values in columns.items()})
+
+
+def plan(examples: Examples, n_masks: int) -> list[Unit]:
+    """Cut masks x examples into units: a batch and up to 64 masks each."""
+    blocks = [
+        range(start, min(start + _MASKS_PER_UNIT, n_masks))
+        for start in range(0, max(1, n_masks), _MASKS_PER_UNIT)
+    ]
+    pairs = [(index, masks) for index in examples.batches() for masks in blocks]
+    return [Unit(number, index, masks) for number, (index, masks) in enumerate(pairs)]
+
+
+@dataclass(frozen=True)
+class _Base:
+    """What the whole model does on one batch; all masks start from it."""
+
+    index: NDArray[np.int64]
+    batch: Batch
+    filling: Mapping[AttentionSite, Tensor] | None
+    columns: Mapping[str, Tensor]
+    recording: Recording | None  # None: no shortcut works on this model
+
+
+class _Runner:
+    """Runs all masks on one batch after the other."""
+
+    def __init__(
+        self,
+        model: ModelAdapter,
+        examples: Examples,
+        masks: Sequence[HeadMask],
+        replacement: Replacement,
+        progress: Progress,
+        *,
+        rescale: bool,
+        chained: bool,
+    ) -> None:
+        self.model = model
+        self.examples = examples
+        self.gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
+        self.fill = replacement.fit(model, examples, progress)
+        self.chained = chained
+        # A donor's output has a row for every position, which one position alone cannot use.
+        self.first_position = not isinstance(replacement, Resample)
+        self.replay = self._working_replay() if masks and Replay.suits(model) else None
+        self.base: _Base | None = None  # of the batch that was run last; units come batch by batch
+
+    def run(self, unit: Unit) -> UnitResult:
+        """Run the whole model and the unit's masks on its examples."""
+        columns: dict[str, NDArray[np.float64]] = {}
+        with torch.inference_mode():
+            for row, values in self._columns(unit):
+                for name, value in values.items():
+                    if name not in columns:
+                        columns[name] = np.full((1 + len(unit.masks), len(value)), np.nan)
+                    columns[name][row] = value.double().cpu().numpy()
+        return columns
+
+    def _columns(self, unit: Unit) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
+        """Yield the columns of the whole model (row 0) and of each mask (its place, from 1)."""
+        if self.base is None or self.base.index is not unit.examples:
+            self.base = None  # one batch's recording at a time
+            self.base = self._run_whole(unit.examples)
+        base = self.base
+        yield 0, base.columns
+        if base.recording is None:
+            for row, mask in enumerate(unit.masks, start=1):
+                with self.model.intercept(Gating(self.gates[mask], base.filling), base.batch):
+                    yield row, self._forward(base.batch).columns
+            return
+        run = self._in_sequence if self.chained else self._masked
+        for mask, columns in run(unit.masks, base, base.recording):
+            yield 1 + mask - unit.masks.start, columns
+
+    def _run_whole(self, index: NDArray[np.int64]) -> _Base:
+        """Run the whole model on a batch, recording what masks will not change."""
+        batch = self.model.collate(self.examples, index)
+        filling = self.fill(batch)
+        if self.replay is None:
+            return _Base(index, batch, filling, self._forward(batch).columns, None)
+        with self.replay.record(len(batch)) as recording:
+            result = self._forward(batch)
+        if self.replay.reads_first and self.first_position:
+            # Rounding differs between one position and all of them. The whole model takes the same
+            # way as the masks, so that a head without effect has an effect of exactly zero.
+            last = self._all_open(recording.last_site)
+            result = self._resumed(self.replay, batch, recording, last, 1)
+        return _Base(index, batch, filling, result.columns, recording)
+
+    def _masked(
+        self, masks: range, base: _Base, recording: Recording
+    ) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
+        """Run the masks in groups that start at the same site and fit into one batch."""
+        batch, filling, whole = base.batch, base.filling, base.columns
+        groups: dict[AttentionSite, list[int]] = {}
+        for row in masks:
+            gates = self.gates[row]
+            if gates:
+                groups.setdefault(recording.start(list(gates))[1], []).append(row)
+            else:
+                yield row, whole
+        width = max(queries.real.shape[1] for queries in batch.queries.values())
+        room = self.examples.batch_tokens // (len(batch) * width)
+        for rows in groups.values():
+            together = len(rows) if room > len(rows) else max(1, room - 1)
+            for start in range(0, len(rows), together):
+                chosen = rows[start : start + together]
+                if len(chosen) == 1:
+                    yield chosen[0], self._together(batch, recording, filling, chosen)[0]
+                    continue
+                reference, *parts = self._together(batch, recording, filling, [None, *chosen])
+                for row, columns in zip(chosen, parts, strict=True):
+                    # Rounding differs between batch sizes: the change is taken within one batch.
+                    loss = whole["loss"] + (columns["loss"] - reference["loss"])
+                    yield row, {**columns, "loss": loss}
+
+    def _in_sequence(
+        self, masks: range, base: _Base, recording: Recording
+    ) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
+        """Run one mask after the other, each from where it differs from the one before."""
+        assert self.replay is not None
+        alone = len(recording.events[-1].sites) == 1  # nothing else there that runs twice
+        narrow = self.replay.reads_first and self.first_position and alone
+        gates: Mapping[AttentionSite, Tensor] = {}
+        columns = base.columns
+        for row in masks:
+            before, gates = gates, self.gates[row]
+            changed = [site for site in self.model.sites if _differ(site, before, gates)]
+            if changed:
+                advance = self.replay.advance(recording, changed, first_position_only=narrow)
+                gating = Gating(gates, base.filling)
+                with advance as recording, self.model.intercept(gating, base.batch):
+                    columns = self._forward(base.batch).columns
+            yield row, columns
+
+    def _together(
+        self,
+        batch: Batch,
+        recording: Recording,
+        filling: Mapping[AttentionSite, Tensor] | None,
+        rows: Sequence[int | None],
+    ) -> list[dict[str, Tensor]]:
+        """One forward pass for several masks (None: all heads open); their columns."""
+        given = [self.gates[row] for row in rows if row is not None]
+        sites = [site for site in self.model.sites if any(site in gates for gates in given)]
+        gates = {site: self._stacked(site, rows, len(batch)) for site in sites}
+        if filling is not None and len(rows) > 1:
+            filling = {
+                site: value.repeat(len(rows), 1, 1, 1) if value.ndim == 4 else value
+                for site, value in filling.items()
+            }
+        repeated = _repeat(batch, len(rows))
+        assert self.replay is not None
+        gating = Gating(gates, filling)
+        result = self._resumed(self.replay, repeated, recording, gating, len(rows))
+        return [
+            {
+                name: values[i * len(batch) : (i + 1) * len(batch)]
+                for name, values in result.columns.items()
+            }
+            for i in range(len(rows))
+        ]
+
+    def _all_open(self, site: AttentionSite) -> Gating:
+        return Gating({site: torch.ones(site.n_heads, device=self.model.device)})
+
+    def _stacked(self, site: AttentionSite, rows: Sequence[int | None], size: int) -> Tensor:
+        """Gates of one site, [H] for one mask and [masks x size, H] for several."""
+        open_gates = torch.ones(site.n_heads, device=self.model.device)
+        per_mask = [
+            open_gates if row is None else self.gates[row].get(site, open_gates) for row in rows
+        ]
+        if len(rows) == 1:
+            return per_mask[0]
+        return torch.stack(per_mask).repeat_interleave(size, dim=0)
+
+    def _resumed(
+        self, replay: Replay, batch: Batch, recording: Recording, gating: Gating, repeat: int
+    ) -> Forward:
+        resume = replay.resume(
+            recording,
+            list(gating.gates),
+            repeat=repeat,
+            first_position_only=replay.reads_first and self.first_position,
+        )
+        with self.model.intercept(gating, batch), resume:
+            return self._forward(batch)
+
+    def _working_replay(self) -> Replay | None:
+        """Run gates of one through every shortcut on a few examples; keep what changes nothing."""
+        replay = Replay(self.model)
+        batch = self.model.collate(self.examples, self.examples.batches()[0][:_TRIED])
+        with torch.inference_mode():
+            with replay.record(len(batch)) as recording:
+                losses = self._forward(batch).losses
+            sites = [event.sites[0] for event in recording.events]
+            tries = [sites[0], sites[len(sites) // 2], sites[-1]]
+
+            def works() -> bool:
+                return all(self._harmless(replay, s, batch, recording, losses) for s in tries)
+
+            if works():
+                return replay
+            replay.reads_first = False
+            return replay if works() else None
+
+    def _harmless(
+        self,
+        replay: Replay,
+        site: AttentionSite,
+        batch: Batch,
+        recording: Recording,
+        losses: Tensor,
+    ) -> bool:
+        try:
+            tried = self._resumed(replay, batch, recording, self._all_open(site), 1).losses
+        except (RuntimeError, IndexError, KeyError, TypeError):
+            return False  # the model's code cannot take the shortcut; it is computed in full
+        return bool(((tried - losses).abs() <= _SAME * (1 + losses.abs())).all())
+
+    def _forward(self, batch: Batch) -> Forward:
+        return finite_forward(self.model, batch, self.examples)
+
+
+def _differ(
+    site: AttentionSite,
+    before: Mapping[AttentionSite, Tensor],
+    after: Mapping[AttentionSite, Tensor],
+) -> bool:
+    """Whether a site's gates changed; a site without gates is open."""
+    old, new = before.get(site), after.get(site)
+    if old is None or new is None:
+        return old is not new
+    return not torch.equal(old, new)
+
+
+def mask_gates(
+    mask: HeadMask, model: ModelAdapter, *, rescale: bool = False
+) -> dict[AttentionSite, Tensor]:
+    """Gates [H] of the sites where a mask closes any head.
+
+    With `rescale`, open heads are multiplied by heads / open heads of the site.
+    """
+    gates = {}
+    for site in mask.sites:
+        is_open = mask.at(site)
+        if not is_open.all():
+            scale = len(is_open) / max(1, is_open.sum()) if rescale else 1.0
+            gates[site] = torch.from_numpy(scale * is_open).float().to(model.device)
+    return gates
+
+
+def finite_forward(
+    model: ModelAdapter, batch: Batch, examples: Examples, *, label_smoothing: float = 0.0
+) -> Forward:
+    """Run a batch; a loss that is NaN or infinite is an error that names the examples."""
+    result = model.forward(batch, label_smoothing=label_smoothing)
+    finite = torch.isfinite(result.losses.detach()).cpu().numpy()
+    if not finite.all():
+        bad = sorted(set((batch.index[~finite] + 1).tolist()))
+        shown = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
+        raise HeadtoolError(
+            f"the loss of {model.spec} is not finite on {examples.data.spec} in the batch with "
+            f"examples {shown} (counted from 1); check the weights, or try --dtype float32"
+        )
+    return result
+
+
+def _repeat(batch: Batch, times: int) -> Batch:
+    """The batch's rows several times over, one whole batch after the other."""
+    if times == 1:
+        return batch
+
+    def wide(tensor: Tensor) -> Tensor:
+        return tensor.repeat(times, *[1] * (tensor.ndim - 1))
+
+    queries = {
+        kind: replace(q, real=wide(q.real), eos=wide(q.eos), special=wide(q.special))
+        for kind, q in batch.queries.items()
+    }
+    return Batch(
+        np.tile(batch.index, times),
+        {name: wide(tensor) for name, tensor in batch.inputs.items()},
+        wide(batch.targets),
+        queries,
+    )

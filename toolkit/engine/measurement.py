@@ -1,0 +1,148 @@
+"""Measure masked models by any metric: by what they predict, or by what they translate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from headtool.engine.decoding import Search, translate
+from headtool.engine.evaluation import evaluate
+from headtool.engine.replacement import Replacement
+from headtool.engine.units import UnitStore
+from headtool.errors import HeadtoolError
+from headtool.heads import HeadMask
+from headtool.metrics.base import Metric
+from headtool.metrics.translation import TranslationMetric
+from headtool.models.base import Examples, ModelAdapter
+from headtool.models.fairseq.references import references
+from headtool.progress import Progress, silent
+from headtool.results.hypotheses import Hypotheses
+from headtool.results.outcomes import Outcomes
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Measured", "described", "measure", "resolved_search", "tokenized"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Outcomes of masks, with the translations that they were computed from, if any.
+
+    Attributes
+    ----------
+    outcomes
+        Per-example statistics of the metric.
+    hypotheses
+        The translations; None for metrics that do not need any.
+    references
+        What they were compared with, one text per example.
+    """
+
+    outcomes: Outcomes
+    hypotheses: Hypotheses | None = None
+    references: tuple[str, ...] = ()
+
+    def texts(self) -> dict[str, pd.DataFrame]:
+        """Tables by which a run can compute another metric of the same translations."""
+        import pandas as pd
+
+        if self.hypotheses is None:
+            return {}
+        rows = enumerate(self.references)
+        return {
+            "hypotheses": self.hypotheses.to_frame(),
+            "references": pd.DataFrame(rows, columns=["example", "text"]),
+        }
+
+
+def measure(
+    model: ModelAdapter,
+    examples: Examples,
+    masks: Sequence[HeadMask],
+    metric: Metric,
+    *,
+    search: Search | None = None,
+    replacement: Replacement | None = None,
+    rescale: bool = False,
+    store: UnitStore | None = None,
+    progress: Progress = silent,
+) -> Measured:
+    """Run the whole model and every masked one as a metric needs it.
+
+    BLEU, chrF and TER decode every source sentence; all other metrics take one forward pass over
+    the data set, in which a translation model is given the reference up to each token.
+
+    Parameters
+    ----------
+    model, examples, masks
+        As for `headtool.engine.evaluation.evaluate`.
+    metric
+        What the outcomes are for.
+    search
+        How to decode; None decodes as the model's own settings say. For metrics that decode.
+    replacement, rescale, store, progress
+        As for `headtool.engine.evaluation.evaluate`.
+
+    Raises
+    ------
+    HeadtoolError
+        If the model cannot be run, or decoded, as asked.
+    """
+    if not isinstance(metric, TranslationMetric):
+        if search is not None:
+            raise ValueError(f"{metric.name} does not decode")
+        outcomes = evaluate(
+            model,
+            examples,
+            masks,
+            replacement=replacement,
+            rescale=rescale,
+            store=store,
+            progress=progress,
+        )
+        return Measured(outcomes)
+    hypotheses = translate(
+        model,
+        examples,
+        masks,
+        search=search,
+        replacement=replacement,
+        rescale=rescale,
+        store=store,
+        progress=progress,
+    )
+    texts = references(model, examples)
+    return Measured(hypotheses.outcomes(texts, metric), hypotheses, texts)
+
+
+def described(metric: Metric, search: Search | None) -> dict[str, Any]:
+    """What provenance says of metrics that decode: sacreBLEU's signature and the search."""
+    if not isinstance(metric, TranslationMetric) or search is None:
+        return {}
+    return {"signature": metric.signature, "search": asdict(search)}
+
+
+def tokenized(metric: Metric, tokenize: str | None) -> Metric:
+    """Let BLEU count other tokens; for other metrics the option is an error."""
+    from headtool.metrics.translation import BLEU
+
+    if tokenize is None:
+        return metric
+    if not isinstance(metric, BLEU):
+        raise HeadtoolError(f"--tokenize is for --metric bleu, not for {metric.name}; leave it out")
+    return BLEU(tokenize)
+
+
+def resolved_search(model: ModelAdapter, metric: Metric, asked: Search) -> Search | None:
+    """Fill in the model's own settings; None for metrics that do not decode."""
+    from headtool.metrics.translation import TranslationMetric
+    from headtool.models import generator
+
+    if not isinstance(metric, TranslationMetric):
+        return None
+    search = generator(model, asked).search
+    if search.beam == 1 and asked.length_penalty is not None:
+        raise HeadtoolError("--lenpen has no effect on greedy decoding; leave it out")
+    return search

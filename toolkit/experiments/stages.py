@@ -1,0 +1,252 @@
+"""Runs of several stages: what is finished lies beside the run to be and is not done again."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.torch import load_file
+
+from headtool.engine.measurement import Measured, measure
+from headtool.engine.replacement import Replacement, Zero
+from headtool.engine.units import Unit, UnitStore, digest
+from headtool.heads import HeadMask
+from headtool.metrics.base import Metric
+from headtool.metrics.translation import TranslationMetric
+from headtool.models.base import Examples, ModelAdapter
+from headtool.progress import Progress, silent
+from headtool.results.folders import check_output
+from headtool.results.outcomes import Outcomes
+from headtool.results.runs import read_run, write_run
+from headtool.results.scores import HeadScores
+from headtool.searching import Search
+
+__all__ = ["Stages", "stages"]
+
+
+class Stages:
+    """Stages of one run; each is computed once, also over several processes one after the other.
+
+    Parameters
+    ----------
+    folder
+        Where finished stages and units lie; None: nowhere.
+    """
+
+    def __init__(self, folder: Path | None) -> None:
+        self.folder = folder
+        self._pools: dict[tuple[int, str, Search | None], _Pool] = {}
+        self._parts: dict[int, _Part] = {}
+
+    @property
+    def holds_any(self) -> bool:
+        """Whether anything finished is kept."""
+        return self.folder is not None and any(path.is_dir() for path in self.folder.iterdir())
+
+    def scores(self, name: str, compute: Callable[[], HeadScores]) -> HeadScores:
+        """Return the scores of a finished stage, or compute and keep them."""
+        if self.folder is None:
+            return compute()
+        place = self.folder / name
+        if not place.exists():
+            scores = compute()
+            write_run(
+                place,
+                command="",
+                provenance={"scores": dict(scores.provenance), "method": scores.method},
+                tables={
+                    "scores": scores.frame,
+                    **{f"table.{table}": frame for table, frame in scores.tables.items()},
+                },
+                weights={"weights": scores.weights} if scores.weights else None,
+            )
+            return scores
+        run = read_run(place)
+        found = run.manifest["provenance"]
+        return HeadScores(
+            found["method"],
+            run.table("scores"),
+            found["scores"],
+            {
+                table.removeprefix("table."): run.table(table)
+                for table in run.manifest["tables"]
+                if table.startswith("table.")
+            },
+            load_file(place / "weights.safetensors") if run.manifest["weights"] else {},
+        )
+
+    def part(self, examples: Examples, index: NDArray[np.int64]) -> Examples:
+        """Take some examples, as ``examples.take`` does, and remember of which they are a part.
+
+        Masks that close heads have the same outcomes on them as among all: `measure` runs them on
+        all of the examples, once, and takes the part's outcomes from there.
+        """
+        taken = examples.take(index)
+        self._parts[id(taken)] = _Part(taken, examples, index)
+        return taken
+
+    def keep(
+        self, name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
+    ) -> Mapping[str, NDArray[Any]]:
+        """Return the arrays of a finished part, or compute and keep them; see `units.Keep`."""
+        if self.folder is None:
+            return compute()
+        unit = Unit(0, np.empty(0, dtype=np.int64), range(0))
+        with UnitStore(self.folder / name, {}) as store:
+            found = store.load(unit)
+            if found is None:
+                try:
+                    found = compute()
+                except BaseException:
+                    store.remove_if_empty()
+                    raise
+                store.save(unit, found)
+            return found
+
+    def measure(
+        self,
+        stage: str,
+        model: ModelAdapter,
+        examples: Examples,
+        masks: Sequence[HeadMask],
+        metric: Metric,
+        *,
+        search: Search | None = None,
+        replacement: Replacement | None = None,
+        rescale: bool = False,
+        reuse: bool = True,
+        all_stage: str = "",
+        progress: Progress = silent,
+    ) -> Measured:
+        """Do what `headtool.engine.measurement.measure` does, but no mask twice and no unit again.
+
+        All masks of a comparison are evaluated here, the methods' own included.
+
+        Parameters
+        ----------
+        stage
+            Name of the stage, under which finished units are kept.
+        model, examples, masks, metric, search, replacement, rescale, progress
+            As for `headtool.engine.measurement.measure`.
+        reuse
+            Whether outcomes of the same masks on the same examples may be taken over. Not where the
+            model itself is another one.
+        all_stage
+            Name of the stage that ran masks on all of the examples of which these are a `part`;
+            what an earlier process finished there is found under it.
+        """
+
+        def run(wanted: Sequence[HeadMask]) -> Measured:
+            with self._store(stage, wanted) as store:
+                return measure(
+                    model,
+                    examples,
+                    wanted,
+                    metric,
+                    search=search,
+                    replacement=replacement,
+                    rescale=rescale,
+                    store=store,
+                    progress=progress,
+                )
+
+        if not reuse or rescale or not isinstance(replacement, Zero | None):
+            return run(masks)
+        if id(examples) in self._parts:
+            part = self._parts[id(examples)]
+            found = self.measure(
+                *(all_stage or stage, model, part.of, masks, metric),
+                search=search,
+                replacement=replacement,
+                progress=progress,
+            )
+            return Measured(found.outcomes.on(part.index))
+        decoded = metric.name if isinstance(metric, TranslationMetric) else ""
+        pool = self._pools.setdefault((id(examples), decoded, search), _Pool(examples))
+        missing = [mask for mask in dict.fromkeys(masks) if mask not in pool.rows]
+        if missing or pool.whole is None:
+            pool.add(run(missing).outcomes)
+        return Measured(pool.take(masks))
+
+    @contextlib.contextmanager
+    def _store(self, stage: str, masks: Sequence[HeadMask]) -> Iterator[UnitStore | None]:
+        if self.folder is None:
+            yield None
+            return
+        which = digest([mask.to_json() for mask in masks])
+        with UnitStore(self.folder / f"{stage}.{which[:12]}", {"masks": which}) as store:
+            yield store
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some of the examples of a set."""
+
+    examples: Examples  # kept, so that no other object takes over its id
+    of: Examples
+    index: NDArray[np.int64]
+
+
+class _Pool:
+    """Outcomes of masks on some examples, whoever asked for them."""
+
+    def __init__(self, examples: Examples) -> None:
+        self.examples = examples  # kept, so that no other object takes over its id
+        self.whole: Mapping[str, NDArray[np.float64]] | None = None
+        self.rows: dict[HeadMask, Mapping[str, NDArray[np.float64]]] = {}
+
+    def add(self, outcomes: Outcomes) -> None:
+        self.whole = outcomes.whole
+        self.rows |= {mask: outcomes.row(i) for i, mask in enumerate(outcomes.masks)}
+
+    def take(self, masks: Sequence[HeadMask]) -> Outcomes:
+        assert self.whole is not None
+        count = len(next(iter(self.whole.values())))
+        masked = {
+            name: np.array([self.rows[mask][name] for mask in masks]).reshape(-1, count)
+            for name in self.whole
+        }
+        return Outcomes(tuple(masks), self.whole, masked)
+
+
+@contextlib.contextmanager
+def stages(folder: Path | None, description: Mapping[str, Any], *, force: bool) -> Iterator[Stages]:
+    """Keep finished stages in ``FOLDER.unfinished`` until the run is at `folder`.
+
+    Parameters
+    ----------
+    folder
+        The run to be; None keeps nothing.
+    description
+        What makes it the same run; what is left of another one is refused.
+    force
+        Whether a run at `folder` will be replaced.
+
+    Raises
+    ------
+    HeadtoolError
+        If another process is at work there, or there is something else.
+    """
+    if folder is None:
+        yield Stages(None)
+        return
+    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    absent = [parent for parent in unfinished.parents if not parent.exists()]
+    with UnitStore(unfinished, description):
+        try:
+            check_output(folder, force=force)  # another process may have finished meanwhile
+            yield Stages(unfinished)
+        except BaseException:
+            if not any(path.is_dir() for path in unfinished.iterdir()):
+                shutil.rmtree(unfinished)
+                with contextlib.suppress(OSError):  # somebody else put something there
+                    for parent in absent:
+                        parent.rmdir()
+            raise
+        shutil.rmtree(unfinished)

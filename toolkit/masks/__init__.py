@@ -1,0 +1,1 @@
+"""Head masks: which heads are open, and in what order they close."""

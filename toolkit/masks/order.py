@@ -1,0 +1,84 @@
+"""Heads that compete for removal, and the order in which they leave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headtool.heads import Sites
+from headtool.masks.curves import budgets_of, closed_in_order, layers_of, spare_last
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Family", "families", "one_shot_closed"]
+
+
+@dataclass(frozen=True)
+class Family:
+    """Heads that compete for removal, and how many are gone at each point of their curves.
+
+    Attributes
+    ----------
+    kind
+        ``all``, or the attention kind that they are of.
+    sites
+        Their sites.
+    budgets
+        Heads removed at each point.
+    keep_one
+        Whether the last head of a layer always stays.
+    """
+
+    kind: str
+    sites: Sites
+    budgets: tuple[int, ...]
+    keep_one: bool
+
+    def order(
+        self, scores: pd.DataFrame, closed: NDArray[np.bool_] | None = None
+    ) -> NDArray[np.int64]:
+        """Order in which the open heads leave, lowest score first.
+
+        Parameters
+        ----------
+        scores
+            Scores of these heads, and perhaps of others.
+        closed
+            Which are gone already, shape [n].
+        """
+        here = scores["kind"].isin(self.sites.kinds).to_numpy()
+        order = np.argsort(-scores.loc[here, "rank"].to_numpy())
+        if closed is not None:
+            order = order[~closed[order]]
+        return spare_last(order, layers_of(self.sites)) if self.keep_one else order
+
+
+def families(sites: Sites, steps: str, *, keep_one: bool, per_kind: bool) -> list[Family]:
+    """All heads together, and where asked those of each kind by themselves.
+
+    Raises
+    ------
+    HeadtoolError
+        If the steps do not fit one of them.
+    """
+    groups = [("all", sites)]
+    if per_kind:
+        groups += [(kind, sites.restrict([kind])) for kind in sites.kinds]
+    return [
+        Family(
+            kind,
+            group,
+            budgets_of(steps, group.n_heads, most=group.n_heads - len(group) if keep_one else None),
+            keep_one,
+        )
+        for kind, group in groups
+    ]
+
+
+def one_shot_closed(family: Family, scores: pd.DataFrame) -> NDArray[np.bool_]:
+    """Close heads in the order of one scoring; [B, n]."""
+    return closed_in_order(family.order(scores), family.budgets, family.sites.n_heads)

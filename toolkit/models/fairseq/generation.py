@@ -1,0 +1,119 @@
+"""Translations of fairseq models, as ``fairseq-generate`` searches them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from headtool.attention.gating import Gating
+from headtool.models.base import Batch, Row
+from headtool.models.fairseq.beam import BeamSearch
+from headtool.models.fairseq.lazy_search import Vocabulary
+from headtool.models.fairseq.masks import MaskedSearches, some
+from headtool.models.fairseq.model import FairseqModel
+from headtool.models.fairseq.passes import Passes
+from headtool.models.generation import Filling, Gates, Generator
+from headtool.searching import Search
+
+__all__ = ["FairseqGenerator"]
+
+_BEAM, _LENGTH_PENALTY, _MAX_LENGTH = 5, 1.0, 201  # fairseq-generate: --max-len-b 200, and the end
+
+_TIE = 5e-5  # log-probabilities are computed in another order here, and differ by about 1e-6
+
+
+class FairseqGenerator(Generator):
+    """Decodes with a fairseq model."""
+
+    model: FairseqModel
+
+    def __init__(self, model: FairseqModel, search: Search) -> None:
+        self.model = model
+        longest = int(cast(Any, model.module).max_decoder_positions())
+        self.search = Search(
+            search.beam or _BEAM,
+            _LENGTH_PENALTY if search.length_penalty is None else search.length_penalty,
+            min(search.max_length or _MAX_LENGTH, longest),
+        )
+        self.masked = self._masked_searches()
+
+    def _masked_searches(self) -> MaskedSearches | None:
+        """Set up the search that shares work between masks, where the decoder allows it."""
+        beam, max_length = self.search.beam, self.search.max_length
+        assert beam
+        assert max_length
+        dictionary = self.model.target_dictionary
+        if not Passes.suit(self.model) or 2 * beam + 4 > len(dictionary):
+            return None
+        passes = Passes(self.model, max_length)
+        vocabulary = Vocabulary(
+            passes.decoder.projection,
+            pad=dictionary.pad(),
+            end=dictionary.eos(),
+            max_length=max_length,
+            count=beam + 2,
+            tolerance=_TIE,
+        )
+
+        def searches(sentences: int) -> BeamSearch:
+            return BeamSearch(
+                sentences,
+                beam=beam,
+                length_penalty=self.search.length_penalty or 0.0,
+                max_length=max_length,
+                end=dictionary.eos(),
+                tolerance=_TIE,
+                device=self.model.device,
+            )
+
+        return MaskedSearches(self.model, passes, vocabulary, searches, dictionary.eos())
+
+    def source_length(self, row: Row) -> int:
+        """Symbols of the source, end-of-sentence included."""
+        return len(row["source"])
+
+    def decode(self, batch: Batch) -> list[list[int]]:
+        """Return the best hypotheses without their end-of-sentence."""
+        from fairseq.sequence_generator import SequenceGenerator
+
+        assert self.search.beam
+        assert self.search.max_length
+        generator = SequenceGenerator(
+            [self.model.module],
+            self.model.target_dictionary,
+            beam_size=self.search.beam,
+            len_penalty=self.search.length_penalty,
+            max_len_a=0,
+            max_len_b=self.search.max_length - 1,
+        )
+        sources = {name: batch.inputs[name] for name in ("src_tokens", "src_lengths")}
+        finished = generator.generate([self.model.module], {"net_input": sources})
+        return [best[0]["tokens"].tolist()[:-1] for best in finished]
+
+    def decode_masks(
+        self, batch: Batch, masks: Sequence[Gates], filling: Filling
+    ) -> list[list[list[int]]]:
+        """Decode with all heads open and under each mask; see `Generator.decode_masks`."""
+        if self.masked is None:
+            return super().decode_masks(batch, masks, filling)
+        rows, tied = self.masked.run(batch, masks, filling)
+        for row, gates, ties in zip(rows, [{}, *masks], tied, strict=True):
+            again = ties.nonzero().squeeze(1).tolist()
+            if again:
+                part = some(batch, again)
+                with self.model.intercept(Gating(gates, filling), part):
+                    for place, ids in zip(again, self.decode(part), strict=True):
+                        row[place] = ids
+        return rows
+
+    def texts(self, hypotheses: Sequence[Sequence[int]]) -> list[str]:
+        """Join symbols and undo the segmentation."""
+        import torch
+
+        dictionary = self.model.target_dictionary
+        done: dict[tuple[int, ...], str] = {}  # most are the same under many masks
+        for ids in map(tuple, hypotheses):
+            if ids not in done:
+                symbols = dictionary.string(torch.tensor(ids, dtype=torch.long))
+                done[ids] = self.model.bpe.decode(symbols)
+        return [done[tuple(ids)] for ids in hypotheses]

@@ -1,0 +1,190 @@
+"""Forward passes of a fairseq model over whole sources and whole trees of prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from headtool.attention.gating import Gating, Handler
+from headtool.models.base import ModelAdapter
+from headtool.models.fairseq.lazy_search import Source, attention
+from headtool.models.fairseq.prefix_tree import PrefixTree
+from headtool.models.fairseq.stack import DecoderStack, EncoderStack, Start, Trace
+from headtool.models.generation import Gates
+
+__all__ = ["Begin", "Passes", "Stores"]
+
+
+@dataclass(frozen=True, order=True)
+class Begin:
+    """Where a mask begins to matter.
+
+    Attributes
+    ----------
+    in_decoder
+        In the decoder; its encoder is that of the whole model.
+    place
+        Which of the sites there, in the order of the forward pass. A layer of the encoder has one,
+        one of the decoder two: self-attention, then attention to the source.
+    """
+
+    in_decoder: bool
+    place: int
+
+    @property
+    def decoder_layer(self) -> int:
+        """The last layer whose keys and values are still those of the whole model; -1 for none."""
+        return self.place // 2 if self.in_decoder else -1
+
+
+@dataclass(frozen=True)
+class Stores:
+    """Where a pass puts keys and values: per layer a tensor [.., 2 E], from some row on."""
+
+    tensors: list[Tensor]
+    firsts: Sequence[int]
+
+
+class Passes:
+    """Runs encoder and decoder.
+
+    Parameters
+    ----------
+    model
+        The model.
+    longest
+        Most positions of a hypothesis.
+    """
+
+    def __init__(self, model: ModelAdapter, longest: int) -> None:
+        module = cast(Any, model.module)
+        self.encoder = EncoderStack(module.encoder, model.handles)
+        self.decoder = DecoderStack(module.decoder, model.handles, longest)
+        pairs = zip(self.decoder.self_sites, self.decoder.cross_sites, strict=True)
+        self.decoder_sites = [site for pair in pairs for site in pair]
+
+    @staticmethod
+    def suit(model: ModelAdapter) -> bool:
+        """Whether the model has nothing but what is computed here."""
+        module = cast(Any, model.module)
+        return DecoderStack.suits(module.decoder) and EncoderStack.suits(module.encoder)
+
+    @property
+    def widths(self) -> list[int]:
+        """Per layer of the decoder, the heads' total width."""
+        attentions = [layer.self_attn for layer in self.decoder.layers]
+        return [int(part.num_heads * part.head_dim) for part in attentions]
+
+    def begin(self, gates: Gates) -> Begin:
+        """Where a mask that closes any head begins to matter."""
+        for in_decoder, sites in ((False, self.encoder.sites), (True, self.decoder_sites)):
+            for place, site in enumerate(sites):
+                if site in gates:
+                    return Begin(in_decoder, place)
+        raise ValueError("a mask that closes no head begins nowhere")
+
+    def padding(self, tokens: Tensor) -> Tensor:
+        """Which source symbols are padding, [B, S]."""
+        return tokens == int(self.encoder.encoder.padding_idx)
+
+    def encode(self, tokens: Tensor, trace: Trace | None = None) -> Source:
+        """Encode sources [B, S] with all heads open."""
+        return self._encode(self.encoder.embed(tokens), self.padding(tokens), None, trace)
+
+    def encode_masked(
+        self, place: int, trace: Trace, padding: Tensor, gating: Gating, masks: int
+    ) -> Source:
+        """Encode sources under masks that begin in an encoder layer; rows are masks x sources."""
+        residual, contexts = trace.at[self.encoder.sites[place]]
+        start = Start(place, False, residual.repeat(masks, 1), contexts.repeat(masks, 1))
+        handler = _widened(gating, padding.shape[1])
+        return self._encode(start, padding.repeat(masks, 1), handler, None)
+
+    def _encode(
+        self, x: Tensor | Start, padding: Tensor, handler: Handler | None, trace: Trace | None
+    ) -> Source:
+        size, width = padding.shape
+        bias = torch.zeros(padding.shape, device=padding.device).masked_fill(padding, -torch.inf)
+
+        def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            heads = self.encoder.layers[layer].self_attn.num_heads
+            shape = (size, width, heads, keys.shape[1] // heads)
+            return attention(
+                queries.view(size, width, -1),
+                keys.view(shape).transpose(1, 2),
+                values.view(shape).transpose(1, 2),
+                bias[:, None, None],
+            ).view(queries.shape)
+
+        states = self.encoder.run(x, attend, handler, trace)
+        keys = self.decoder.source_keys(states.view(size, width, -1))
+        return Source(keys, bias[:, None, None])
+
+    def decode(self, tree: PrefixTree, source: Source, stores: Stores, trace: Trace) -> Tensor:
+        """Run the decoder on a tree with all heads open; features [X, E]."""
+        x = self.decoder.embed(tree.tokens, tree.depth)
+        return self._decode(x, tree, source, stores, 1, None, trace)
+
+    def decode_masked(
+        self,
+        begin: Begin,
+        trace: Trace,
+        tree: PrefixTree,
+        source: Source,
+        stores: Stores,
+        gating: Gating,
+        masks: int,
+    ) -> Tensor:
+        """Run the decoder under masks that begin to matter at one place; features [masks x X, E].
+
+        The source has a row for every sentence, or one for every mask and sentence.
+        """
+        x: Tensor | Start
+        if begin.in_decoder:
+            residual, contexts = trace.at[self.decoder_sites[begin.place]]
+            layer, cross = divmod(begin.place, 2)
+            x = Start(layer, bool(cross), residual.repeat(masks, 1), contexts.repeat(masks, 1))
+        else:
+            x = self.decoder.embed(tree.tokens, tree.depth).repeat(masks, 1)
+        handler = _widened(gating, tree.sizes.repeat(masks))
+        return self._decode(x, tree, source, stores, masks, handler, None)
+
+    def _decode(
+        self,
+        x: Tensor | Start,
+        tree: PrefixTree,
+        source: Source,
+        stores: Stores,
+        masks: int,
+        handler: Handler | None,
+        trace: Trace | None,
+    ) -> Tensor:
+        size = len(tree.begins)
+        bias = tree.bias.repeat(masks, 1, 1, 1) if masks > 1 else tree.bias
+        shared = torch.arange(size, device=bias.device).repeat(masks)
+        reads = None if len(source.bias) == len(shared) else shared
+
+        def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            first, width = stores.firsts[layer], keys.shape[1]
+            room = stores.tensors[layer][first : first + len(keys)]
+            room[:, :width], room[:, width:] = keys, values
+            heads = self.decoder.layers[layer].self_attn.num_heads
+            shape = (masks * size, tree.nodes, heads, width // heads)
+            padded = [tree.padded(rows, masks) for rows in (queries, keys, values)]
+            per_head = [rows.view(shape).transpose(1, 2) for rows in padded[1:]]
+            return tree.unpadded(attention(padded[0], per_head[0], per_head[1], bias))
+
+        def cross(layer: int, queries: Tensor) -> Tensor:
+            return tree.unpadded(source.attend(layer, tree.padded(queries, masks), reads))
+
+        return self.decoder.run(x, attend, cross, handler, trace)
+
+
+def _widened(gating: Gating, positions: int | Tensor) -> Gating:
+    """Repeat the gates of each sequence for its positions (or for each one's number of them)."""
+    wide = {site: rows.repeat_interleave(positions, dim=0) for site, rows in gating.gates.items()}
+    return Gating(wide, gating.replacements)

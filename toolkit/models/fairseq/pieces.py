@@ -1,0 +1,65 @@
+"""Tokens of fairseq models."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from torch import Tensor
+
+from headtool.heads import Kind
+from headtool.models.base import Batch, ModelAdapter, Row
+from headtool.models.pieces import _WORDWISE, Cut, Pieces, align, unmarked
+
+
+class FairseqPieces(Pieces):
+    """Tokens of a fairseq model; see `Pieces`."""
+
+    def __init__(self, model: ModelAdapter) -> None:
+        from headtool.models.fairseq.model import FairseqModel
+
+        assert isinstance(model, FairseqModel)
+        self.model = self._model = model
+        self.max_length = int(cast(Any, model.module).max_positions()[0])
+        self.wordwise = model.bpe.name in _WORDWISE
+        self.unknown = int(model.source_dictionary.unk())
+
+    def _dictionary(self, kind: Kind) -> Any:
+        decoder = kind != "enc-self"
+        return self._model.target_dictionary if decoder else self._model.source_dictionary
+
+    def ids(self, batch: Batch, kind: Kind) -> Tensor:
+        """Return token ids, [B, T]; see `Pieces.ids`."""
+        return batch.inputs["prev_output_tokens" if kind == "dec-self" else "src_tokens"]
+
+    def special(self, kind: Kind) -> list[int]:
+        """Return the ids of special tokens; see `Pieces.special`."""
+        dictionary = self._dictionary(kind)
+        return [i for i in range(dictionary.nspecial) if i != dictionary.unk()]
+
+    def surface(self, token: int, kind: Kind) -> str:
+        """Return what a token stands for; see `Pieces.surface`."""
+        return unmarked(self._dictionary(kind)[token])
+
+    def size(self, kind: Kind) -> int:
+        """Return how many ids there are; see `Pieces.size`."""
+        return len(self._dictionary(kind))
+
+    def numbers(self, symbols: Sequence[str], kind: Kind) -> list[int]:
+        """Return the ids of symbols; see `Pieces.numbers`."""
+        known = self._dictionary(kind).indices
+        return [known.get(symbol, -1) for symbol in symbols]
+
+    def row(self, ids: Sequence[int]) -> Row:
+        """Return an example of these ids; see `Pieces.row`."""
+        return {"source": list(ids), "target": [self._model.target_dictionary.eos()]}
+
+    def cut(self, text: str) -> Cut | None:
+        """Return a text as the model reads it; see `Pieces.cut`."""
+        symbols = self._model.bpe.encode(text).split()
+        spans = align([unmarked(symbol) for symbol in symbols], text)
+        if spans is None:
+            return None
+        dictionary = self._model.source_dictionary
+        ids = [*map(dictionary.index, symbols), dictionary.eos()]
+        return Cut(self.row(ids), (*spans, (0, 0)))

@@ -1,0 +1,60 @@
+"""References that translations are compared with, as text."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from headtool.models.base import Examples, ModelAdapter
+from headtool.models.fairseq.model import FairseqModel
+
+__all__ = ["references"]
+
+
+_LOGGER = logging.getLogger("headtool.engine.measurement")
+
+
+_MANY = 100  # lines; sacreBLEU warns from here on
+
+
+def references(model: ModelAdapter, examples: Examples) -> tuple[str, ...]:
+    """Return the reference translations as text.
+
+    Lines of a file are taken as they are. Symbols of fairseq's binary data are put together again
+    by the model's segmentation, and those that the dictionary lacked become ``<<unk>>``, so that no
+    hypothesis can match them: as ``fairseq-generate`` does. What binarising lost stays lost, so the
+    raw file gives the number to report.
+    """
+    targets = examples.data.columns["target"]
+    if isinstance(model, FairseqModel) and model.bpe.name == "none":
+        _report_subwords(examples.data.spec, targets)
+    tokenised = sum(target.endswith(" .") for target in targets)
+    if tokenised >= _MANY:
+        _LOGGER.warning(
+            "%s looks tokenised (%d references end in ' .'): BLEU of tokenised text does not "
+            "compare with what others report",
+            examples.data.spec,
+            tokenised,
+        )
+    if not examples.data.pretokenized:
+        return targets
+    assert isinstance(model, FairseqModel)  # no other model takes symbols
+    unknown = model.target_dictionary.unk_word
+    symbols = [
+        [f"<{unknown}>" if symbol == unknown else symbol for symbol in target.split(" ")]
+        for target in targets
+    ]
+    return tuple(model.bpe.decode(" ".join(line)) for line in symbols)
+
+
+def _report_subwords(spec: str, targets: Sequence[str]) -> None:
+    """Tell the user if subwords are going to be compared."""
+    symbols = {symbol for target in targets for symbol in target.split(" ")}
+    subwords = sorted(symbol for symbol in symbols if symbol[:1] == "▁" or symbol[-2:] == "@@")
+    if subwords:
+        _LOGGER.warning(
+            "%s holds subwords such as %s, and no --bpe says how to join them: they are compared "
+            "as they are, which is not the BLEU that others report",
+            spec,
+            subwords[0],
+        )

@@ -1,0 +1,73 @@
+"""Files of a fairseq model: weights, dictionaries, segmentation, checkpoint."""
+
+from __future__ import annotations
+
+import shutil
+from argparse import Namespace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from headtool.models.fairseq.model import FairseqModel
+
+_WEIGHTS = "model.safetensors"
+
+
+def save_fairseq(model: FairseqModel, folder: Path) -> dict[str, Any]:
+    """Write weights, dictionaries and segmentation; returns what the record says of them."""
+    from safetensors.torch import save_file
+
+    # Weights that are shared must not share memory in the file.
+    state = {key: value.clone() for key, value in model.module.state_dict().items()}
+    save_file(state, folder / _WEIGHTS)
+    _save_dictionaries(model, folder)
+    return {
+        "architecture": _architecture(model.module),
+        "languages": list(model.languages),
+        "bpe": _save_bpe(model, folder),
+    }
+
+
+def save_fairseq_checkpoint(model: FairseqModel, folder: Path, final: Path) -> None:
+    """Write a checkpoint that fairseq loads; `final` is where the folder will lie."""
+    languages = {"source_lang": model.languages[0], "target_lang": model.languages[1]}
+    options = {"task": "translation", "data": str(final.resolve()), **languages}
+    arguments = Namespace(arch="transformer", **_architecture(model.module), **options)
+    state = {
+        "args": arguments,
+        "cfg": None,
+        "model": model.module.state_dict(),
+        # What fairseq expects of training that stands at its beginning.
+        "optimizer_history": [
+            {"optimizer_name": "FairseqNAG", "lr_scheduler_state": {}, "num_updates": 0}
+        ],
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        "last_optimizer_state": None,
+    }
+    torch.save(state, folder / "checkpoint.pt")
+    _save_dictionaries(model, folder)
+    _save_bpe(model, folder)
+
+
+def _save_dictionaries(model: FairseqModel, folder: Path) -> None:
+    dictionaries = model.source_dictionary, model.target_dictionary
+    for language, dictionary in zip(model.languages, dictionaries, strict=True):
+        dictionary.save(str(folder / f"dict.{language}.txt"))
+
+
+def _save_bpe(model: FairseqModel, folder: Path) -> str:
+    """Copy the segmentation's file; returns how ``--bpe`` would name it."""
+    if model.bpe.file is None:
+        return model.bpe.name
+    name = "sentencepiece.bpe.model" if model.bpe.name == "sentencepiece" else model.bpe.file.name
+    shutil.copyfile(model.bpe.file, folder / name)
+    return f"{model.bpe.name}:{name}"
+
+
+def _architecture(module: nn.Module) -> dict[str, Any]:
+    """The options that a fairseq transformer was built from, as far as JSON holds them."""
+    options = vars(module)["architecture"]
+    plain = bool, int, float, str
+    return {name: value for name, value in options.items() if type(value) in plain}

@@ -1,0 +1,231 @@
+"""Load transformers models, with one line for everything that can be wrong with them."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+import huggingface_hub.utils
+import torch
+import transformers
+from torch import nn
+from transformers.models.auto import modeling_auto
+from transformers.utils import logging as hf_logging
+
+from headtool.errors import HeadtoolError
+from headtool.models.base import Task
+from headtool.models.huggingface.model import HuggingFaceModel
+
+__all__ = ["find_huggingface", "load_config", "load_huggingface", "load_weights"]
+
+_LOG = logging.getLogger("headtool")
+
+_HEADS: tuple[tuple[Task, Any, Any], ...] = (
+    (
+        "classification",
+        modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+        transformers.AutoModelForSequenceClassification,
+    ),
+    (
+        "seq2seq",
+        modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
+        transformers.AutoModelForSeq2SeqLM,
+    ),
+    (
+        "causal-lm",
+        modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        transformers.AutoModelForCausalLM,
+    ),
+    (
+        "masked-lm",
+        modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        transformers.AutoModelForMaskedLM,
+    ),
+)
+
+
+def load_huggingface(
+    source: str, *, device: torch.device, dtype: torch.dtype, spec: str | None = None
+) -> HuggingFaceModel:
+    """Load a folder or hub id (``org/name`` or ``org/name@revision``) with its tokenizer.
+
+    `spec` is how the user named the model, where that is not `source`.
+    """
+    from headtool.surgery.record import pruned_class
+
+    spec = spec or source
+    name, options, config = find_huggingface(source, spec=spec)
+    task, loader = _task(spec, config)
+    loader = pruned_class(config, spec) or loader
+    module = load_weights(loader, name, config, spec=spec, dtype=dtype, options=options)
+    with _readable_errors("tokenizer", spec):
+        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
+    if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
+        # The library makes an empty one where the files are missing.
+        raise HeadtoolError(f"{spec} has no tokenizer; save one beside the model")
+    module.to(device)
+    return HuggingFaceModel(spec, task, module, tokenizer)
+
+
+def find_huggingface(source: str, *, spec: str) -> tuple[str, dict[str, Any], Any]:
+    """Find a folder or hub id.
+
+    Returns
+    -------
+    name, options
+        What ``from_pretrained`` is to be given.
+    config
+        The model's configuration.
+    """
+    source = os.path.expanduser(source)
+    local = os.path.exists(source)
+    if os.path.isfile(source):
+        raise HeadtoolError(f"{spec} is a file; name the folder of a transformers model")
+    if local and not os.path.isfile(os.path.join(source, "config.json")):
+        raise HeadtoolError(f"{spec} is no transformers model folder: it has no config.json")
+    name, _, revision = (source, "", "") if local else source.partition("@")
+    # Code that comes with a model is never run, and the user never asked whether it may be.
+    options: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
+    return name, options, load_config(name, spec=spec, local=local, options=options)
+
+
+def load_config(name: str, *, spec: str, local: bool, options: Mapping[str, Any]) -> Any:
+    """Load a configuration.
+
+    Parameters
+    ----------
+    name, options
+        What ``from_pretrained`` is to be given.
+    spec
+        How the user named the model.
+    local
+        Whether it lies in a folder.
+    """
+    with _readable_errors("configuration", spec, unknown=not local):
+        return transformers.AutoConfig.from_pretrained(name, **options)
+
+
+def load_weights(
+    loader: Any,
+    name: str,
+    config: Any,
+    *,
+    spec: str,
+    dtype: torch.dtype,
+    options: Mapping[str, Any],
+) -> nn.Module:
+    """Load a model of the class `loader`, in some precision; see `load_config`."""
+    with _readable_errors("weights", spec), _no_bar():
+        module, report = loader.from_pretrained(
+            name,
+            config=config,
+            dtype=dtype,
+            output_loading_info=True,
+            ignore_mismatched_sizes=True,
+            **options,
+        )
+    _check_weights(spec, module, report)
+    return cast(nn.Module, module)
+
+
+def _check_weights(spec: str, module: nn.Module, report: dict[str, Any]) -> None:
+    """Refuse weights that leave a part of the model untrained."""
+    kind = type(module).__name__
+    missing = sorted(report["missing_keys"])
+    if missing:
+        raise HeadtoolError(
+            f"{spec} lacks {len(missing)} weights of a {kind}, such as {missing[0]}; use a "
+            "checkpoint that was trained with this head"
+        )
+    mismatched = sorted(report["mismatched_keys"])
+    if mismatched:
+        name, found, wanted = mismatched[0]
+        raise HeadtoolError(
+            f"{name} of {spec} has the shape {tuple(found)}, but its config.json makes it "
+            f"{tuple(wanted)}; use a config.json that belongs to the weights"
+        )
+
+
+@contextlib.contextmanager
+def _readable_errors(part: str, spec: str, *, unknown: bool = False) -> Iterator[None]:
+    """Turn what the library raises for an unusable part of a model into one line.
+
+    `unknown` says that the model may not exist at all.
+    """
+    from huggingface_hub.errors import StrictDataclassError
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except SafetensorError as error:
+        raise HeadtoolError(
+            f"the weights of {spec} are damaged or cut short ({error}); download them again"
+        ) from error
+    except (
+        ArithmeticError,
+        AttributeError,
+        ImportError,
+        LookupError,
+        OSError,
+        RuntimeError,
+        StrictDataclassError,
+        TypeError,
+        ValueError,
+    ) as error:
+        if unknown and isinstance(error, OSError):
+            raise HeadtoolError(
+                f"unknown model '{spec}': neither a folder nor a model that can be had from the "
+                "hub now; check the spelling, or the network and HF_HUB_OFFLINE"
+            ) from error
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise HeadtoolError(f"cannot load the {part} of {spec}: {reason[:300]}") from error
+
+
+def _task(spec: str, config: Any) -> tuple[Task, Any]:
+    """Tell the task from the name of the model class that the checkpoint was saved from."""
+    names = tuple(config.architectures or ())
+    for task, mapping, loader in _HEADS:
+        known = {
+            name
+            for value in mapping.values()
+            for name in ((value,) if isinstance(value, str) else value)
+        }
+        if known.intersection(names):
+            if task != "classification":
+                return task, loader
+            if config.is_encoder_decoder:
+                raise HeadtoolError(
+                    f"{spec} is a {names[0]}: encoder-decoder classifiers are not supported"
+                )
+            if config.problem_type == "multi_label_classification":
+                raise HeadtoolError(f"{spec} is a multi-label classifier, which is not supported")
+            regression = config.problem_type == "regression" or config.num_labels == 1
+            return ("regression" if regression else "classification"), loader
+    raise HeadtoolError(
+        f"{spec} is a {', '.join(names) or 'model of unnamed class'}; headtool needs one with a "
+        "sequence-classification, causal, masked or sequence-to-sequence language-model head"
+    )
+
+
+@contextlib.contextmanager
+def _no_bar() -> Iterator[None]:
+    """Load weights without the library's bar, except where headtool's logger is to say more.
+
+    What downloads show stays as it is.
+    """
+    if not hf_logging.is_progress_bar_enabled() or _LOG.isEnabledFor(logging.INFO):
+        yield
+        return
+    loading, hub = cast(Any, hf_logging), cast(Any, huggingface_hub.utils)  # both untyped
+    shown = not hub.are_progress_bars_disabled()
+    downloads = hub.enable_progress_bars if shown else hub.disable_progress_bars
+    loading.disable_progress_bar()
+    downloads()
+    try:
+        yield
+    finally:
+        loading.enable_progress_bar()
+        downloads()

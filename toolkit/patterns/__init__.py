@@ -1,0 +1,1 @@
+"""What heads do: roles counted on tokens and on parsed sentences."""

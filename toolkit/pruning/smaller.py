@@ -1,0 +1,135 @@
+"""Prune and bake models with all that belongs to them."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from headtool.errors import HeadtoolError
+from headtool.heads import AttentionSite, HeadMask
+from headtool.models.base import ModelAdapter
+from headtool.models.fairseq.model import FairseqModel
+from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.surgery.costs import Costs, count_costs
+from headtool.surgery.history import History, record_history
+from headtool.surgery.removal import open_gates, remove_heads, scale_projection
+from headtool.surgery.tracing import unit_name
+
+__all__ = ["Pruned", "bake", "prune"]
+
+_LENGTH = 128
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """A smaller model, and what became of it.
+
+    Attributes
+    ----------
+    model
+        The model, ready for all that headtool does.
+    history
+        What is gone.
+    difference
+        Largest difference of its outputs from the masked model's, relative to the largest output.
+    before, after
+        Costs of the model that it was made from, and its own; operations for a sequence of
+        `length` tokens.
+    length
+        That length.
+    """
+
+    model: ModelAdapter
+    history: History
+    difference: float
+    before: Costs
+    after: Costs
+    length: int
+
+
+def prune(
+    model: ModelAdapter, mask: HeadMask, scales: Mapping[AttentionSite, Tensor] | None = None
+) -> Pruned:
+    """Remove the heads that a mask closes; the given model stays as it is.
+
+    Parameters
+    ----------
+    model
+        The model; pruned ones can be pruned further.
+    mask
+        The heads to keep. Sites that it does not speak of stay whole.
+    scales
+        By site, what the outputs of its heads are multiplied by [H]; one by default. See
+        `headtool.pruning.rescaling`.
+
+    Raises
+    ------
+    HeadtoolError
+        If no head would be left, or if heads cannot be removed from this model.
+    """
+    removed = remove_heads(model.module, model.handles, model.probe, mask, scales)
+    history = History.of(model.module, model.sites).after(mask, removed.plan.to_json())
+    record_history(removed.module, history)
+    smaller = _with_module(model, removed.module)
+    names = list(dict.fromkeys(unit_name(model.module, handle) for handle in model.handles))
+    length = min(_LENGTH, _longest(model))
+    before, after = (
+        count_costs(
+            part.module, names, part.probe(part.module, batch=1, source=length, target=length)
+        )
+        for part in (model, smaller)
+    )
+    return Pruned(smaller, history, removed.difference, before, after, length)
+
+
+def bake(
+    model: ModelAdapter, mask: HeadMask, scales: Mapping[AttentionSite, Tensor] | None = None
+) -> ModelAdapter:
+    """Zero the columns of the output projections that read closed heads, in a copy of the model.
+
+    Nothing becomes smaller or faster, and any software loads it; the closed heads put out nothing.
+
+    Parameters
+    ----------
+    model, mask, scales
+        As for `prune`.
+
+    Raises
+    ------
+    HeadtoolError
+        If no head would be left, or if layers that share their weights would have to differ.
+    """
+    gates = {**open_gates(model.handles, mask), **(scales or {})}
+    wanted: dict[str, Tensor] = {}
+    for site, factors in gates.items():
+        if not torch.equal(wanted.setdefault(site.projection, factors), factors):
+            raise HeadtoolError(
+                f"{site.projection} serves several layers, so the same heads must go from all of "
+                "them; close them in each"
+            )
+    baked = copy.deepcopy(model.module)
+    for site in {site.projection: site for site in gates}.values():
+        scale_projection(baked, site, gates[site])
+    return _with_module(model, baked)
+
+
+def _with_module(model: ModelAdapter, module: nn.Module) -> ModelAdapter:
+    """The same adapter around another module."""
+    if isinstance(model, HuggingFaceModel):
+        return HuggingFaceModel(model.spec, model.task, module, model.tokenizer)
+    if isinstance(model, FairseqModel):
+        dictionaries = model.source_dictionary, model.target_dictionary
+        return FairseqModel(model.spec, module, dictionaries, model.languages, model.bpe)
+    raise TypeError(f"{type(model).__name__} cannot be pruned")
+
+
+def _longest(model: ModelAdapter) -> int:
+    """Most tokens that a model takes."""
+    if isinstance(model, HuggingFaceModel):
+        return model.max_length
+    return int(min(cast(Any, model.module).max_positions()))

@@ -1,0 +1,205 @@
+"""Run directories: a manifest beside Parquet tables, written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtool.errors import HeadtoolError
+from headtool.results.folders import MANIFEST, SCHEMA, describe_file, new_folder
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor
+
+    from headtool.heads import AttentionSite
+    from headtool.metrics.base import Metric
+    from headtool.results.outcomes import Outcomes
+
+__all__ = ["Run", "read_run", "site_frame", "write_run"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """A saved run.
+
+    Attributes
+    ----------
+    folder
+        Where it lies.
+    manifest
+        Schema, command, time, provenance, and each file's size and SHA-256.
+    """
+
+    folder: Path
+    manifest: Mapping[str, Any]
+
+    def table(self, name: str) -> pd.DataFrame:
+        """Read one of the run's tables; a missing or changed file is a `HeadtoolError`."""
+        import pandas as pd
+
+        if name not in self.manifest["tables"]:
+            known = ", ".join(self.manifest["tables"]) or "none"
+            raise HeadtoolError(f"{self.folder} has no table '{name}' (it has: {known})")
+        path = self.folder / f"{name}.parquet"
+        _verify(path, self.manifest["tables"][name])
+        return pd.read_parquet(path)
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Provenance of the run's outcomes; a run without outcomes is a `HeadtoolError`."""
+        found = self.manifest.get("provenance", {})
+        name = next((name for name in ("ablate", "ablation") if name in found), None)
+        if name is None or "sites" not in self.manifest["tables"]:
+            raise HeadtoolError(
+                f"{self.folder} holds no outcomes; make some with headtool ablate --out DIR"
+            )
+        return dict(found[name])
+
+    def outcomes(self, metric: Metric | None = None) -> Outcomes:
+        """Read the per-example outcomes; a run without any is a `HeadtoolError`.
+
+        Parameters
+        ----------
+        metric
+            What they must hold the statistics of. Metrics of translations are computed from the
+            texts, if the run keeps these; any other that is missing is a `HeadtoolError`.
+        """
+        from headtool.heads import AttentionSite, Sites
+        from headtool.metrics.translation import TranslationMetric
+        from headtool.results.outcomes import Outcomes
+
+        prefix = "" if self.source["method"] == "ablate" else "ablation."
+        rows = self.table("sites").to_dict("records")
+        sites = Sites(tuple(AttentionSite(**{str(k): v for k, v in row.items()}) for row in rows))
+        outcomes = Outcomes.from_frame(self.table(f"{prefix}outcomes"), sites)
+        if not isinstance(metric, TranslationMetric):
+            # What a model returns always has a loss; a run of translations has nothing of it.
+            if metric is not None and "loss" not in outcomes.whole:
+                raise self._lacks(metric)
+            return outcomes
+        if set(metric.statistics) <= set(outcomes.whole):
+            return outcomes
+        if f"{prefix}hypotheses" not in self.manifest["tables"]:
+            raise self._lacks(metric)
+        from headtool.results.hypotheses import Hypotheses
+
+        frame = self.table(f"{prefix}hypotheses")
+        references = self.table(f"{prefix}references")["text"].tolist()
+        return Hypotheses.from_frame(frame, outcomes.masks).outcomes(references, metric)
+
+    def signature(self, metric: Metric) -> str | None:
+        """Return sacreBLEU's signature of the outcomes; None for metrics that have none.
+
+        The run's own, with the settings and version of the time, or that of computing it now.
+        """
+        from headtool.metrics.translation import TranslationMetric
+
+        if not isinstance(metric, TranslationMetric):
+            return None
+        source = self.source
+        return str(source["signature"]) if source["metric"] == metric.name else metric.signature
+
+    def _lacks(self, metric: Metric) -> HeadtoolError:
+        return HeadtoolError(
+            f"{self.folder} was made for {self.source['metric']} and holds nothing for "
+            f"{metric.name}; make one with headtool ablate --metric {metric.name}"
+        )
+
+
+def site_frame(sites: Iterable[AttentionSite]) -> pd.DataFrame:
+    """Table of attention sites, as `Run.outcomes` reads it."""
+    import pandas as pd
+
+    return pd.DataFrame([dataclasses.asdict(site) for site in sites])
+
+
+def write_run(
+    folder: Path,
+    *,
+    command: str,
+    provenance: Mapping[str, Any],
+    tables: Mapping[str, pd.DataFrame],
+    weights: Mapping[str, Mapping[str, Tensor]] | None = None,
+    force: bool = False,
+) -> Run:
+    """Write a run directory; either all of it appears at `folder`, or nothing does.
+
+    Parameters
+    ----------
+    folder
+        Where to.
+    command
+        The command that makes it again.
+    provenance
+        What the numbers came from; must be JSON.
+    tables
+        Frames by name; each becomes ``<name>.parquet``.
+    weights
+        Trained weights by name; each becomes ``<name>.safetensors``.
+    force
+        Replace a run that is already there.
+    """
+    from safetensors.torch import save
+
+    with new_folder(folder, force=force) as made:
+        for name, frame in tables.items():
+            frame.to_parquet(made / f"{name}.parquet", index=False)
+        for name, state in (weights or {}).items():
+            content = save({key: value.contiguous() for key, value in state.items()})
+            (made / f"{name}.safetensors").write_bytes(content)
+        manifest = {
+            "schema": SCHEMA,
+            "command": command,
+            "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            "provenance": dict(provenance),
+            "tables": {name: describe_file(made / f"{name}.parquet") for name in tables},
+            "weights": {
+                name: describe_file(made / f"{name}.safetensors") for name in weights or {}
+            },
+        }
+        text = json.dumps(manifest, indent=1, allow_nan=False) + "\n"
+        (made / MANIFEST).write_text(text, encoding="utf-8")
+    return Run(folder, manifest)
+
+
+def read_run(folder: Path) -> Run:
+    """Open a run directory; one that is damaged or no run is a `HeadtoolError`."""
+    path = folder / MANIFEST
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        if (
+            folder.name.endswith(".unfinished")
+            or folder.with_name(f"{folder.name}.unfinished").is_dir()
+        ):
+            raise HeadtoolError(
+                f"{folder} is not finished; give the command that began it again to continue it"
+            ) from None
+        if not folder.exists():
+            raise HeadtoolError(
+                f"{folder} is no headtool run: there is no such folder; check the path"
+            ) from None
+        raise HeadtoolError(f"{folder} is no headtool run: it has no {MANIFEST}") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise HeadtoolError(f"{path} cannot be read: {error}") from error
+    schema = manifest.get("schema") if isinstance(manifest, dict) else None
+    if schema != SCHEMA:
+        raise HeadtoolError(f"{path} has the schema {schema!r}; this version reads {SCHEMA!r}")
+    if not isinstance(manifest.get("tables"), dict):
+        raise HeadtoolError(f"{path} is damaged: it lists no tables")
+    return Run(folder, manifest)
+
+
+def _verify(path: Path, expected: Mapping[str, Any]) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        if describe_file(path) == expected:
+            return
+        raise HeadtoolError(f"{path} is damaged: it is not the file that the run wrote")
+    raise HeadtoolError(f"{path} is missing from the run")

@@ -1,0 +1,150 @@
+"""Scores of heads: a frozen result with a tidy table and its provenance."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from headtool.heads import Sites
+from headtool.results.outcomes import _SHOWN, Outcomes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from torch import Tensor
+
+__all__ = [
+    "SCORE_COLUMNS",
+    "HeadScores",
+    "head_frame",
+    "json_rows",
+    "score_frame",
+    "scores_document",
+]
+
+
+SCORE_COLUMNS = ("method", "kind", "layer", "head", "score", "stderr", "rank")
+
+
+def head_frame(sites: Sites, **columns: Any) -> pd.DataFrame:
+    """Tidy frame with a row per head in canonical order: kind, layer, head and `columns`."""
+    import pandas as pd
+
+    heads = sites.heads
+    return pd.DataFrame(
+        {
+            "kind": [head.kind for head in heads],
+            "layer": [head.layer for head in heads],
+            "head": [head.index for head in heads],
+            **columns,
+        }
+    )
+
+
+def score_frame(
+    method: str,
+    sites: Sites,
+    score: NDArray[np.float64],
+    stderr: NDArray[np.float64],
+    **columns: NDArray[Any],
+) -> pd.DataFrame:
+    """Frame of `SCORE_COLUMNS` and further `columns`; rank 1 is the most important head.
+
+    Equal scores are ranked in canonical order, so that a pruning order always exists.
+    """
+    rank = np.empty(len(score), dtype=np.int64)
+    rank[np.argsort(-score, kind="stable")] = np.arange(1, len(score) + 1)
+    frame = head_frame(sites, score=score, stderr=stderr, rank=rank, **columns)
+    frame.insert(0, "method", method)
+    return frame
+
+
+@dataclass(frozen=True)
+class HeadScores:
+    """How important one method finds each head.
+
+    Attributes
+    ----------
+    method
+        The method's name.
+    frame
+        A row per head in canonical order: `SCORE_COLUMNS`, then what else the method tells of a
+        head. A higher score means more important; `stderr` is the standard error over examples
+        (NaN where the method has none); rank 1 is the most important head.
+    provenance
+        What reproduces it: method, options, model and data fingerprints, seed, versions.
+    tables
+        Further tables of the method by name.
+    weights
+        Weights that the method trained, by parameter name; empty for methods that train none.
+    outcomes
+        Per-example outcomes of the masks that the method ran, for tests; None where it ran none.
+    texts
+        Tables of the translations behind the outcomes, if there are any.
+    """
+
+    method: str
+    frame: pd.DataFrame
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    outcomes: Outcomes | None = None
+    texts: Mapping[str, pd.DataFrame] = field(default_factory=dict)
+
+    def pruning_order(self) -> pd.DataFrame:
+        """Heads from the first to be pruned to the last: ascending scores over all sites."""
+        return self.frame.sort_values("rank", ascending=False)[["kind", "layer", "head", "score"]]
+
+    def to_json(self) -> str:
+        """One JSON document in the format ``headtool/scores/1``."""
+        return json.dumps(scores_document([self]), indent=1, allow_nan=False)
+
+    def __repr__(self) -> str:
+        first = self.frame.nsmallest(1, "rank").to_dict("records")
+        top = [f", first {row['kind']}.{row['layer']}.{row['head']}" for row in first]
+        return f"<HeadScores by {self.method}: {len(self.frame)} heads{''.join(top)}>"
+
+    def _repr_html_(self) -> str:
+        """Show the most important heads, in a notebook."""
+        from headtool.results.display import html_result
+
+        top = self.frame.nsmallest(_SHOWN, "rank")
+        rows = [
+            (f"{row['kind']}.{row['layer']}.{row['head']}", row["score"], row["stderr"])
+            for row in top.to_dict("records")
+        ]
+        rest = len(self.frame) - len(rows)
+        lines = [f"and {rest} more: .frame has all of them"] if rest else []
+        title = f"{self.method}: the most important of {len(self.frame)} heads"
+        return html_result(title, ("head", "score", "standard error"), rows, lines=lines)
+
+
+def scores_document(scores: Sequence[HeadScores]) -> dict[str, Any]:
+    """Several methods' scores for JSON: schema, provenance by method, rows under ``scores``."""
+    return {
+        "schema": "headtool/scores/1",
+        "provenance": {result.method: dict(result.provenance) for result in scores},
+        "scores": [row for result in scores for row in json_rows(result.frame)],
+    }
+
+
+def json_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """Rows of a frame as JSON can hold them.
+
+    JSON has numbers only, so what is not computed or not finite becomes null. All digits are kept.
+    """
+    return [
+        {str(name): _json_value(value) for name, value in row.items()}
+        for row in frame.to_dict("records")
+    ]
+
+
+def _json_value(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,0 +1,34 @@
+"""How translations are searched for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from headtool.errors import HeadtoolError
+
+__all__ = ["Search"]
+
+
+@dataclass(frozen=True)
+class Search:
+    """How hypotheses are searched; None stands for the model's own setting.
+
+    Attributes
+    ----------
+    beam
+        Hypotheses kept at each step; 1 is greedy decoding.
+    length_penalty
+        Scores are divided by the length to the power of this.
+    max_length
+        Most tokens that are generated for a sentence, the end-of-sentence token included.
+    """
+
+    beam: int | None = None
+    length_penalty: float | None = None
+    max_length: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.beam is not None and self.beam < 1:
+            raise HeadtoolError(f"--beam must be at least 1, got {self.beam}")
+        if self.max_length is not None and self.max_length < 2:
+            raise HeadtoolError(f"--max-length must be at least 2, got {self.max_length}")

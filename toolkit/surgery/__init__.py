@@ -1,0 +1,1 @@
+"""Removing heads from the modules of a model."""

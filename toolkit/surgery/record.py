@@ -1,0 +1,81 @@
+"""The record beside a pruned model's weights, and the class that rebuilds the model from it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from headtool.errors import HeadtoolError
+from headtool.results.folders import PRUNED_RECORD, describe_file
+from headtool.surgery.plan import Plan, carry_out
+
+__all__ = ["SCHEMA", "pruned_class", "read_record"]
+
+
+SCHEMA = "headtool/pruned/1"
+
+
+def read_record(folder: Path) -> dict[str, Any] | None:
+    """Read and check the record of a folder; None where there is none.
+
+    Raises
+    ------
+    HeadtoolError
+        If the record is damaged or of another version, or if the weights beside it are not those
+        that it describes.
+    """
+    path = folder / PRUNED_RECORD
+    if not path.is_file():
+        return None
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise HeadtoolError(f"{path} cannot be read: {error}") from error
+    schema = record.get("schema") if isinstance(record, dict) else None
+    if schema != SCHEMA:
+        raise HeadtoolError(f"{path} has the schema {schema!r}; this version reads {SCHEMA!r}")
+    files = record.get("files")
+    if not isinstance(files, dict) or record.get("form") not in ("pruned", "baked"):
+        raise HeadtoolError(f"{path} is damaged: it describes no weights")
+    for name, expected in files.items():
+        file = folder / Path(name).name
+        if not file.is_file() or describe_file(file) != expected:
+            raise HeadtoolError(
+                f"{path} does not fit {file.name}: the weights are missing or not those that it "
+                "describes; restore them, or prune the model again"
+            )
+    return record
+
+
+def pruned_class(config: Any, spec: str) -> type | None:
+    """Class that builds a transformers model without the heads that a configuration records.
+
+    None where it records none.
+    """
+    import transformers
+
+    recorded = getattr(config, "headtool_pruned", None)
+    if recorded is None:
+        return None
+    plans = read_plans(recorded, spec)
+    whole: Any = getattr(transformers, str((config.architectures or [""])[0]), None)
+    if not isinstance(whole, type) or not issubclass(whole, transformers.PreTrainedModel):
+        raise HeadtoolError(f"{spec} names no model class of transformers in its config.json")
+
+    def build(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
+        whole.__init__(self, config, *args, **kwargs)
+        for plan in plans:
+            carry_out(plan, self)
+        self.__class__ = whole
+
+    return type(whole.__name__, (whole,), {"__init__": build, "__module__": whole.__module__})
+
+
+def read_plans(recorded: Any, spec: str) -> list[Plan]:
+    try:
+        return [Plan.from_json(step) for step in recorded["steps"]]
+    except (KeyError, TypeError) as error:
+        raise HeadtoolError(
+            f"the record of removed heads in {spec} is damaged: {error!r}; prune the model again"
+        ) from error
