@@ -72,5 +72,5 @@ def _template(name: str) -> str:
 
 
 def _read(folder: str, name: str) -> str:
-    place = importlib.resources.files("headtool.reports").joinpath(folder, name)
+    place = importlib.resources.files("headtool.reports.formats").joinpath(folder, name)
     return place.read_text(encoding="utf-8")
