@@ -70,7 +70,7 @@ _HOMES = {
     "differentiate": "headtool.engine.differentiation",
     "evaluate": "headtool.engine.evaluation",
     "get_method": "headtool.methods",
-    "get_metric": "headtool.metrics.prediction",
+    "get_metric": "headtool.metrics",
     "load_data": "headtool.data",
     "load_model": "headtool.models",
     "load_pruned": "headtool.pruning.loading",

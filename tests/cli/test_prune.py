@@ -10,6 +10,7 @@ import pytest
 
 import headtool as toolkit
 from headtool.models import load_model
+from headtool.results.runs import read_run
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_removes_the_lowest_scores(headtool, scored: Path, bert: Path) -> None:
         )
     )
     assert found["schema"] == "headtool/prune/1"
-    scores = toolkit.runs.read_run(scored).table("scores")
+    scores = read_run(scored).table("scores")
     lowest = scores.nsmallest(3, "score")
     names = sorted(f"{r.kind}.{r.layer}.{r['head']}" for _, r in lowest.iterrows())
     assert sorted(found["removed"]) == names
