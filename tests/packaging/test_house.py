@@ -5,19 +5,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
-from pathlib import Path
 
 import pytest
 
-REPOSITORY = Path(__file__).parents[2]
-
-FOLDERS = {
-    "toolkit": "headtool",
-    "analysis": "headtool.analysis",
-    "methods": "headtool.methods",
-    "reports": "headtool.reports",
-    "cli": "headtool.cli",
-}
+from ..support.modules import MODULES, REPOSITORY
 
 # From the ground up: a room may import the rooms before it, and itself. The ground is what lies
 # loose in toolkit/; its two entry points import what they like.
@@ -41,19 +32,6 @@ ORDER = (
     "cli",
 )
 ENTRY_POINTS = ("headtool", "headtool.__main__")
-
-
-def modules() -> dict[str, Path]:
-    """All modules by the name they are imported under."""
-    found = {}
-    for folder, name in FOLDERS.items():
-        for path in (REPOSITORY / folder).rglob("*.py"):
-            parts = [name, *path.relative_to(REPOSITORY / folder).with_suffix("").parts]
-            found[".".join(parts).removesuffix(".__init__")] = path
-    return found
-
-
-MODULES = modules()
 
 
 def imported(code: str) -> Iterator[tuple[str, int]]:
