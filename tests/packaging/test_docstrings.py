@@ -55,7 +55,9 @@ def parameters(function: Callable[..., Any]) -> set[str]:
     return set(inspect.signature(function).parameters) - {"self", "cls"}
 
 
-def undescribed(thing: Callable[..., Any], *, titles: tuple[str, ...] = ("Parameters",)) -> set[str]:
+def undescribed(
+    thing: Callable[..., Any], *, titles: tuple[str, ...] = ("Parameters",)
+) -> set[str]:
     """Parameters without a description, where there are two or more."""
     taken = parameters(thing)
     doc = inspect.getdoc(thing) or ""
