@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from headtool.data import TextData
+    from headtool.experiments.inputs import DataSource, ModelSource
     from headtool.models.base import Examples, ModelAdapter
     from headtool.searching import Search
 
@@ -103,6 +104,12 @@ class LoadOptions:
     bpe: Bpe = None
     trust_checkpoint: TrustCheckpoint = False
 
+    def source(self, spec: str) -> ModelSource:
+        """Name a model and how to load it, for a function that loads it when it is time to."""
+        from headtool.experiments.inputs import ModelSource
+
+        return ModelSource(spec, **dataclasses.asdict(self))
+
     def load(self, spec: str) -> ModelAdapter:
         """Load a model."""
         from headtool.models import load_model
@@ -118,6 +125,18 @@ class DataOptions:
     limit: Limit = None
     batch_tokens: BatchTokens = 4096
     seed: Seed = 0
+
+    @property
+    def amounts(self) -> dict[str, Any]:
+        """How much to read, as keywords of the functions behind the commands."""
+        return {"limit": self.limit, "batch_tokens": self.batch_tokens, "seed": self.seed}
+
+    def source(self, spec: str | None) -> DataSource:
+        """Name a data set and how to read it; None for the built-in one of a built-in model."""
+        from headtool.data import parse_columns
+        from headtool.experiments.inputs import DataSource
+
+        return DataSource(spec, parse_columns(self.columns) if self.columns is not None else None)
 
     def read(self, spec: str | None, model: str) -> TextData:
         """Read the data set, or the built-in one of a built-in model.
@@ -179,6 +198,16 @@ class RunOptions:
 
     output_dir: Out = None
     force: Force = False
+
+    @property
+    def place(self) -> dict[str, Any]:
+        """Where the run goes, as keywords of the functions behind the commands."""
+        return {"out": self.output_dir, "force": self.force}
+
+    def tell(self, *, quiet: bool) -> None:
+        """Say where the run was written, if it was."""
+        if self.output_dir is not None:
+            note(f"written to {self.output_dir}", quiet=quiet)
 
     def check(self) -> None:
         """Refuse, before any work is done, an --out that cannot be written, or a stray --force."""

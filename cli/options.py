@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headtool.errors import HeadtoolError, unknown
+
+if TYPE_CHECKING:
+    from headtool.heads import Kind
+    from headtool.methods.base import Method
 
 __all__ = [
     "BatchTokens",
@@ -33,6 +37,8 @@ __all__ = [
     "Settings",
     "TrustCheckpoint",
     "Verbose",
+    "chosen_kinds",
+    "chosen_methods",
     "parse_settings",
     "split_names",
     "whole_number",
@@ -262,3 +268,19 @@ def parse_settings(settings: Sequence[str], methods: Sequence[str]) -> dict[str,
             raise HeadtoolError(f"--set gives {method}.{name} twice")
         values[method][name] = value.strip()
     return values
+
+
+def chosen_methods(names: str, settings: Sequence[str] | None) -> list[Method]:
+    """Build the methods of ``--method``, configured by ``--set``."""
+    from headtool.methods import get_method
+
+    split = split_names(names, "method")
+    values = parse_settings(settings or [], split)
+    return [get_method(name).configured(values[name]) for name in split]
+
+
+def chosen_kinds(names: str | None) -> tuple[Kind, ...] | None:
+    """Read ``--kind``; None for all kinds."""
+    from headtool.heads import parse_kinds
+
+    return None if names is None else parse_kinds(names)

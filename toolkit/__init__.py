@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from headtool.engine.observation import observe
     from headtool.errors import HeadtoolError
     from headtool.experiments.compare import compare
+    from headtool.experiments.inputs import DataSource, ModelSource
+    from headtool.experiments.score import Scoring, score
     from headtool.heads import AttentionSite, Head, HeadMask
     from headtool.methods import get_method, method_names
     from headtool.metrics import get_metric
@@ -37,11 +39,14 @@ if TYPE_CHECKING:
 __all__ = [
     "AttentionSite",
     "Comparison",
+    "DataSource",
     "Head",
     "HeadMask",
     "HeadScores",
     "HeadtoolError",
+    "ModelSource",
     "Outcomes",
+    "Scoring",
     "TextData",
     "compare",
     "differentiate",
@@ -53,19 +58,22 @@ __all__ = [
     "load_pruned",
     "method_names",
     "observe",
+    "score",
     "write_report",
 ]
 
 _HOMES = {
     "AttentionSite": "headtool.heads",
     "Comparison": "headtool.analysis.comparison",
+    "DataSource": "headtool.experiments.inputs",
     "Head": "headtool.heads",
     "HeadMask": "headtool.heads",
     "HeadScores": "headtool.results.scores",
     "HeadtoolError": "headtool.errors",
+    "ModelSource": "headtool.experiments.inputs",
     "Outcomes": "headtool.results.outcomes",
+    "Scoring": "headtool.experiments.score",
     "TextData": "headtool.data",
-    # It runs methods and analysis on a model, which only the room of the commands knows all of.
     "compare": "headtool.experiments.compare",
     "differentiate": "headtool.engine.differentiation",
     "evaluate": "headtool.engine.evaluation",
@@ -76,6 +84,7 @@ _HOMES = {
     "load_pruned": "headtool.pruning.loading",
     "method_names": "headtool.methods",
     "observe": "headtool.engine.observation",
+    "score": "headtool.experiments.score",
     "write_report": "headtool.reports.writing",
 }
 
@@ -84,3 +93,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'headtool' has no attribute '{name}'")
     return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -115,12 +115,15 @@ COMMANDS = [
     (
         "metric that changes nothing and has other labels",
         "score --metric f1",
-        ["no effect on gradient with these options; leave it out, for", "two classes", "has 3"],
+        ["no effect on gradient with these options; leave it out (metric", "two classes", "has 3"],
     ),
     (
         "metric that changes nothing of another task",
         "score --metric bleu",
-        ["no effect on gradient with these options; leave it out, for", "not defined for classif"],
+        [
+            "no effect on gradient with these options; leave it out (metric",
+            "not defined for classif",
+        ],
     ),
     (
         "metric beside the loss",

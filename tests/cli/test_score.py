@@ -146,7 +146,7 @@ def test_notes_go_to_stderr_and_quiet_keeps_them_back(headtool, bert, workplace)
     assert json.loads(done.out)["provenance"]["gradient"]["data"]["truncated"] == 1
     assert done.err.splitlines() == [
         "'long.tsv': left out 1 of 3 rows, which have no label",
-        "1 of 2 examples were cut to the model's length",
+        "long.tsv: 1 of 2 examples were cut to the model's length",
         "written to run",
     ]
     quiet = headtool(*arguments, "--out", "other", "--quiet")

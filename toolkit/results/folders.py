@@ -29,15 +29,26 @@ PRUNED_RECORD = "headtool-pruned.json"
 _HIDDEN = ".headtool-"  # how the names of unfinished runs begin
 
 
-def check_output(folder: Path, *, force: bool) -> None:
+def check_output(folder: Path | None, *, force: bool) -> None:
     """Refuse, before any work is done, an output folder that could not be written later.
+
+    Parameters
+    ----------
+    folder
+        The folder; None for none, which `force` does not go with.
+    force
+        Whether a run that is there may be replaced.
 
     Raises
     ------
     HeadtoolError
         If `folder` exists and `force` is not given, if it exists and is no run (which is never
-        overwritten), or if its parent takes no files.
+        overwritten), if its parent takes no files, or if there is no folder to force.
     """
+    if folder is None:
+        if force:
+            raise HeadtoolError("`force` replaces a run at `out`, which is missing; give `out`")
+        return
     try:
         taken = _exists(folder)
         if taken and not force:

@@ -1,0 +1,148 @@
+"""What every experiment takes: a model and data, loaded or by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from headtool.data import TextData, load_data
+from headtool.errors import HeadtoolError
+
+if TYPE_CHECKING:
+    from headtool.models.base import Examples, ModelAdapter
+
+__all__ = ["DataLike", "DataSource", "ModelSource", "encode", "open_model", "read_data"]
+
+_LOG = logging.getLogger("headtool")
+
+_BUILTIN_DATA = {"builtin:nli": "builtin:nli/matched", "builtin:mt": "builtin:mt/test"}
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """A model by its SPEC, and how to load it; the fields are those of `headtool.load_model`.
+
+    An experiment loads it after everything else was checked, so that a wrong file name elsewhere
+    does not cost a minute.
+    """
+
+    spec: str = "builtin:nli"
+    device: str = "auto"
+    dtype: str = "float32"
+    fairseq_data: str | None = None
+    bpe: str | None = None
+    trust_checkpoint: bool = False
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """A data set by its SPEC, and how to read it.
+
+    Attributes
+    ----------
+    spec
+        The SPEC; None for the built-in set of a built-in model.
+    columns
+        Which column of the file is which, such as ``{"text": "sentence"}``.
+    """
+
+    spec: str | None = None
+    columns: Mapping[str, str] | None = None
+
+
+DataLike = TextData | DataSource | str
+"""A data set, or a SPEC with or without how to read it."""
+
+
+def open_model(model: ModelAdapter | ModelSource | str) -> ModelAdapter:
+    """Load a model, unless it is loaded already.
+
+    Raises
+    ------
+    HeadtoolError
+        As `headtool.load_model` does.
+    """
+    from headtool.models import load_model
+
+    if isinstance(model, str):
+        return load_model(model)
+    return load_model(**dataclasses.asdict(model)) if isinstance(model, ModelSource) else model
+
+
+def read_data(
+    data: DataLike | None,
+    model: ModelAdapter | ModelSource | str,
+    *,
+    limit: int | None = None,
+) -> TextData:
+    """Read a data set; its first `limit` examples, or all of a running text.
+
+    Parameters
+    ----------
+    data
+        The data set; None for the built-in one of a built-in model.
+    model
+        The model it is for, which need not be loaded.
+    limit
+        Most examples; None for all. A running text becomes examples only in `encode`.
+
+    Raises
+    ------
+    HeadtoolError
+        If it cannot be read, or none is named and the model has no built-in one.
+    """
+    if isinstance(data, TextData):
+        return data if limit is None or data.kind == "text" else data.head(limit)
+    source = data if isinstance(data, DataSource) else DataSource(data)
+    spec = source.spec
+    if spec is None:
+        name = model if isinstance(model, str) else model.spec
+        if name not in _BUILTIN_DATA:
+            if not hasattr(model, "sites"):  # whether the model exists comes before its data
+                from headtool.models import check_model
+
+                check_model(name)
+            raise HeadtoolError(
+                f"`data` is missing: the built-in sets are for the built-in models, not for {name}"
+            )
+        spec = _BUILTIN_DATA[name]
+    return load_data(spec, columns=source.columns, limit=limit)
+
+
+def encode(
+    model: ModelAdapter,
+    data: TextData,
+    *,
+    limit: int | None = None,
+    batch_tokens: int = 4096,
+    seed: int = 0,
+) -> Examples:
+    """Tokenise a data set, and warn of examples that were cut to the model's length.
+
+    Parameters
+    ----------
+    model
+        The model.
+    data
+        The data set, as `read_data` returned it.
+    limit
+        Most examples; a running text is cut into blocks only here.
+    batch_tokens
+        Tokens in a batch, padding included.
+    seed
+        Seed of whatever encoding draws, such as the masked tokens of a masked language model.
+    """
+    examples = model.encode(data, batch_tokens=batch_tokens, seed=seed)
+    if limit is not None and len(examples) > limit:
+        examples = examples.head(limit)
+    if examples.truncated:
+        _LOG.warning(
+            "%s: %d of %d examples were cut to the model's length",
+            data.spec,
+            examples.truncated,
+            len(examples),
+        )
+    return examples

@@ -1,0 +1,228 @@
+"""Score the heads of one model on one data set: what ``headtool score`` does."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtool.engine.provenance import provenance
+from headtool.engine.units import Executor, in_turn
+from headtool.errors import HeadtoolError
+from headtool.experiments.inputs import (
+    DataLike,
+    ModelSource,
+    encode,
+    open_model,
+    read_data,
+)
+from headtool.experiments.stages import Stages, stages
+from headtool.heads import Kind
+from headtool.methods import get_method
+from headtool.methods.base import Method
+from headtool.metrics import get_metric
+from headtool.models.base import ModelAdapter
+from headtool.progress import Progress, silent
+from headtool.results.folders import check_output
+from headtool.results.runs import site_frame, write_run
+from headtool.results.scores import HeadScores, scores_document
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from numpy.typing import NDArray
+
+__all__ = ["Scoring", "score"]
+
+_LOG = logging.getLogger("headtool")
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Scores of one model's heads by one or more methods.
+
+    Attributes
+    ----------
+    results
+        The scores of each method, in the order that was asked for.
+    seconds
+        How long each method took, by name.
+    folder
+        The run directory; None where none was asked for.
+    """
+
+    results: tuple[HeadScores, ...]
+    seconds: Mapping[str, float]
+    folder: Path | None = None
+
+    def __getitem__(self, method: str) -> HeadScores:
+        """Return the scores by one method."""
+        return {result.method: result for result in self.results}[method]
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The scores of all methods, a row per method and head; see `HeadScores.frame`."""
+        import pandas as pd
+
+        return pd.concat([result.frame for result in self.results], ignore_index=True)
+
+    def document(self) -> dict[str, Any]:
+        """Return the scores as JSON can hold them, in the format ``headtool/scores/1``."""
+        return scores_document(self.results)
+
+
+def score(
+    model: ModelAdapter | ModelSource | str = "builtin:nli",
+    data: DataLike | None = None,
+    *,
+    methods: Sequence[Method | str] = ("gradient",),
+    kinds: Iterable[Kind] | None = None,
+    metric: str | None = None,
+    limit: int | None = None,
+    batch_tokens: int = 4096,
+    seed: int = 0,
+    out: Path | str | None = None,
+    force: bool = False,
+    command: str = "",
+    execute: Executor = in_turn,
+    progress: Progress = silent,
+) -> Scoring:
+    """Score the attention heads of a model with one or more methods.
+
+    Parameters
+    ----------
+    model
+        A model, or its SPEC.
+    data
+        A data set, or its SPEC; None for the built-in set of a built-in model.
+    methods
+        Scoring methods, or their names for their default options.
+    kinds
+        Attention kinds whose heads are scored; None for all.
+    metric
+        For methods that measure the model, such as ``ablation``; None for the task's own.
+    limit
+        Examples to use; None for all.
+    batch_tokens
+        Tokens in a batch, padding included.
+    seed
+        Seed of everything random.
+    out
+        Run directory to write. Interrupted ``shapley`` and sweeps of ``gates`` continue when the
+        same call is made again.
+    force
+        Replace a run that is there.
+    command
+        The command line that makes the run again, for its manifest.
+    execute
+        Runs the units of work.
+    progress
+        Reports progress.
+
+    Raises
+    ------
+    HeadtoolError
+        If something does not fit.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> scoring = headtool.score("builtin:nli", limit=8, methods=["magnitude"])
+    >>> scoring["magnitude"].frame.shape[0]
+    32
+    """
+    chosen = [get_method(method)() if isinstance(method, str) else method for method in methods]
+    folder = None if out is None else Path(out)
+    kinds = None if kinds is None else tuple(kinds)
+    check_output(folder, force=force)
+    text = read_data(data, model, limit=limit)
+    adapter = open_model(model)
+    if metric is not None:
+        _check_metric(metric, adapter, chosen)
+    adapter.sites.restrict(kinds)  # an error here costs no work
+    examples = encode(adapter, text, limit=limit, batch_tokens=batch_tokens, seed=seed)
+    description = provenance(
+        adapter,
+        examples,
+        "score",
+        {"kinds": list(kinds or ()), **{scorer.name: scorer.settings() for scorer in chosen}},
+        metric or "",
+        seed,
+    )
+    results: list[HeadScores] = []
+    seconds: dict[str, float] = {}
+    with stages(folder, description, force=force) as kept:
+        try:
+            for scorer in chosen:
+                started = time.perf_counter()
+                results.append(
+                    scorer.score(
+                        adapter,
+                        examples,
+                        kinds=kinds,
+                        metric=metric,
+                        seed=seed,
+                        progress=progress,
+                        keep=partial(_keep, kept, scorer.name),
+                    )
+                )
+                seconds[scorer.name] = time.perf_counter() - started
+        except KeyboardInterrupt:
+            # Where parts are kept, the same call continues, and must find its folder free.
+            if folder is not None and results and not kept.holds_any:
+                _write(folder, results, command, force=force)
+                missing = ",".join(scorer.name for scorer in chosen[len(results) :])
+                _LOG.warning(
+                    "%s keeps what was finished; give `methods` %s and another `out`",
+                    folder,
+                    missing,
+                )
+            raise
+        if folder is not None:
+            _write(folder, results, command, force=force)
+    return Scoring(tuple(results), seconds, folder)
+
+
+def _keep(kept: Stages, method: str, part: str, compute: Any) -> Mapping[str, NDArray[Any]]:
+    """Keep a part of a method's work beside the run to be."""
+    return kept.keep(f"{method}.{part}", compute)
+
+
+def _check_metric(metric: str, model: ModelAdapter, methods: Sequence[Method]) -> None:
+    """Refuse a metric that the model cannot be measured by, or that no method uses."""
+    used = any(method.uses_metric for method in methods)
+    names = ",".join(method.name for method in methods)
+    no_effect = f"`metric` {metric} has no effect on {names} with these options"
+    try:
+        get_metric(metric, task=model.task, n_labels=len(model.labels) or None)
+    except HeadtoolError as error:
+        if used:
+            raise
+        raise HeadtoolError(f"{no_effect}; leave it out ({error})") from error
+    if not used:
+        raise HeadtoolError(f"{no_effect}; leave it out, or add ablation to `methods`")
+
+
+def _write(folder: Path, results: Sequence[HeadScores], command: str, *, force: bool) -> None:
+    import pandas as pd
+
+    tables = {"scores": pd.concat([result.frame for result in results], ignore_index=True)}
+    for result in results:
+        further = {**result.tables, **result.texts}
+        tables |= {f"{result.method}.{name}": table for name, table in further.items()}
+        if result.outcomes is not None:
+            tables[f"{result.method}.outcomes"] = result.outcomes.to_frame()
+            tables["sites"] = site_frame(result.outcomes.masks[0].sites)
+    write_run(
+        folder,
+        command=command,
+        provenance={result.method: dict(result.provenance) for result in results},
+        tables=tables,
+        weights={
+            f"{result.method}.weights": result.weights for result in results if result.weights
+        },
+        force=force,
+    )
