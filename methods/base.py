@@ -21,7 +21,7 @@ from headtool.engine.provenance import provenance
 from headtool.engine.units import Keep, unkept
 from headtool.errors import HeadtoolError, nearest
 from headtool.heads import HeadMask, Kind, Sites
-from headtool.metrics import default_metric, get_metric
+from headtool.metrics import metric_of_model
 from headtool.metrics.prediction import Metric
 from headtool.models.base import Examples, ModelAdapter
 from headtool.progress import Progress, silent
@@ -232,11 +232,7 @@ class Method(ABC):
         HeadScores
             A row per head, with the provenance that reproduces it.
         """
-        measured_by = get_metric(
-            metric or default_metric(model.task),
-            task=model.task,
-            n_labels=len(model.labels) or None,
-        )
+        measured_by = metric_of_model(model, metric)
         sites = model.sites.restrict(kinds)
         job = Job(model, examples, sites, measured_by, seed, progress, measure, keep)
         scored = self.compute(job)

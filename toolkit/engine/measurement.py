@@ -12,6 +12,7 @@ from headtool.engine.replacement import Replacement
 from headtool.engine.units import UnitStore
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
+from headtool.metrics import metric_of_model
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import Examples, ModelAdapter
@@ -23,7 +24,15 @@ from headtool.results.outcomes import Outcomes
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Measured", "described", "measure", "resolved_search", "tokenized"]
+__all__ = [
+    "Measured",
+    "Measures",
+    "described",
+    "measure",
+    "resolve",
+    "resolved_search",
+    "tokenized",
+]
 
 
 @dataclass(frozen=True)
@@ -115,6 +124,78 @@ def measure(
     )
     texts = references(model, examples)
     return Measured(hypotheses.outcomes(texts, metric), hypotheses, texts)
+
+
+@dataclass(frozen=True)
+class Measures:
+    """What a model is measured by.
+
+    Attributes
+    ----------
+    metrics
+        The metric that was asked for, and the loss, which every forward pass yields as well;
+        decoding yields none.
+    search
+        How to decode, with nothing left open; None for metrics that do not decode.
+    """
+
+    metrics: tuple[Metric, ...]
+    search: Search | None = None
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that was asked for."""
+        return self.metrics[0]
+
+    def described(self) -> dict[str, Any]:
+        """What provenance says of metrics that decode: sacreBLEU's signature and the search."""
+        return described(self.metric, self.search)
+
+
+def resolve(
+    model: ModelAdapter,
+    metric: str | None = None,
+    search: Search | None = None,
+    *,
+    tokenize: str | None = None,
+) -> Measures:
+    """Find what to measure a model by: the metric, the loss beside it, and how to decode.
+
+    Parameters
+    ----------
+    model
+        The model.
+    metric
+        Name of the metric; None for the task's own.
+    search
+        How to decode, for metrics that do. What it leaves open is filled in from the model's own
+        settings.
+    tokenize
+        sacreBLEU's tokens, for bleu; None for its default.
+
+    Raises
+    ------
+    HeadtoolError
+        If the metric is not defined for the model, or `search` or `tokenize` is given for a metric
+        that it does not change.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> found = resolve(headtool.load_model("builtin:nli"))
+    >>> [metric.name for metric in found.metrics], found.search
+    (['accuracy', 'loss'], None)
+    """
+    chosen = tokenized(metric_of_model(model, metric), tokenize)
+    if isinstance(chosen, TranslationMetric):
+        return Measures((chosen,), resolved_search(model, chosen, search or Search()))
+    if search is not None and search != Search():
+        raise HeadtoolError(
+            "`search` is for metrics that decode (bleu, chrf, ter), and "
+            f"`metric` is {chosen.name}; leave `search` out"
+        )
+    loss = metric_of_model(model, "loss")
+    return Measures((chosen,) if chosen.name == loss.name else (chosen, loss))
 
 
 def described(metric: Metric, search: Search | None) -> dict[str, Any]:

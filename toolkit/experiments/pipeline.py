@@ -14,7 +14,7 @@ from headtool.analysis.paired import Paired
 from headtool.analysis.role_runs import SavedRoles, check_roles, join_roles
 from headtool.analysis.roles import ROLE_COLUMNS, SURVIVAL_COLUMNS
 from headtool.data import TextData
-from headtool.engine.measurement import described, resolved_search
+from headtool.engine.measurement import described, resolve
 from headtool.engine.provenance import provenance
 from headtool.errors import HeadtoolError
 from headtool.experiments.ablation import ablation_frame
@@ -30,8 +30,6 @@ from headtool.masks.order import families
 from headtool.masks.singles import single_masks
 from headtool.methods.ablation import Ablation
 from headtool.methods.base import Method
-from headtool.metrics import default_metric, get_metric
-from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, labelled, silent
 from headtool.results.outcomes import Outcomes
@@ -103,14 +101,9 @@ class Pipeline:
             keep_one=request.keep_one_per_layer,
             per_kind=request.per_kind,
         )
-        chosen = request.metric or default_metric(model.task)
-        labels = len(model.labels) or None
-        self.metric = get_metric(chosen, task=model.task, n_labels=labels)
-        # The loss comes with every other metric; decoding has none.
-        decodes = isinstance(self.metric, TranslationMetric)
-        names = [chosen] if decodes else list(dict.fromkeys([chosen, "loss"]))
-        self.metrics = tuple(get_metric(n, task=model.task, n_labels=labels) for n in names)
-        self.search = resolved_search(model, self.metric, request.search)
+        measures = resolve(model, request.metric, request.search)
+        self.metric, self.metrics = measures.metric, measures.metrics
+        self.search = measures.search
         methods = tuple(_decoding_alike(method, self.search) for method in request.methods)
         self.request = dataclasses.replace(request, methods=methods)
         self.split: Split = split_data(

@@ -24,7 +24,7 @@ from headtool.experiments.stages import Stages, stages
 from headtool.heads import Kind
 from headtool.methods import get_method
 from headtool.methods.base import Method
-from headtool.metrics import get_metric
+from headtool.metrics import metric_of_model
 from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.results.folders import check_output
@@ -197,7 +197,7 @@ def _check_metric(metric: str, model: ModelAdapter, methods: Sequence[Method]) -
     names = ",".join(method.name for method in methods)
     no_effect = f"`metric` {metric} has no effect on {names} with these options"
     try:
-        get_metric(metric, task=model.task, n_labels=len(model.labels) or None)
+        metric_of_model(model, metric)
     except HeadtoolError as error:
         if used:
             raise

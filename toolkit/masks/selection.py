@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import HeadMask, Sites
 from headtool.masks.curves import layers_of, spare_last
-from headtool.metrics import get_metric
+from headtool.metrics import metric_of_run
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,10 +67,7 @@ def scores_of(run: Run) -> pd.DataFrame:
         raise HeadtoolError(
             f"{run.folder} has no scores of single heads; make some with headtool score --out DIR"
         )
-    source = run.source
-    metric = get_metric(
-        source["metric"], task=source["model"]["task"], n_labels=source["model"]["labels"]
-    )
+    metric = metric_of_run(run.source)
     table = run.table("ablation")
     table = table[table["metric"] == metric.name].reset_index(drop=True)
     score = table["delta"] * (-1 if metric.higher_is_better else 1)

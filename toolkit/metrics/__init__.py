@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
 from headtool.errors import HeadtoolError, nearest
 from headtool.metrics.base import TASKS, Metric
 from headtool.metrics.prediction import DEFAULTS, F1, METRICS, CountsMetric
 
-__all__ = ["default_metric", "get_metric", "metrics_for"]
+__all__ = ["default_metric", "get_metric", "metric_of_model", "metric_of_run", "metrics_for"]
+
+
+class _Model(Protocol):
+    """What is asked of a model here."""
+
+    @property
+    def task(self) -> str: ...
+
+    @property
+    def labels(self) -> Sequence[str]: ...
 
 
 def metrics_for(task: str) -> tuple[str, ...]:
@@ -66,6 +79,44 @@ def get_metric(name: str, *, task: str, n_labels: int | None = None) -> Metric:
             f"metric 'f1' is for two classes and the model has {n_labels}; use f1-macro"
         )
     return metric(n_labels=n_labels)
+
+
+def metric_of_model(model: _Model, name: str | None = None) -> Metric:
+    """Return the metric called `name` for a model; None for the model's own.
+
+    Parameters
+    ----------
+    model
+        The model; its task and labels are looked at.
+    name
+        Name of the metric; None for the task's own.
+
+    Raises
+    ------
+    HeadtoolError
+        As `get_metric` does.
+    """
+    chosen = name or default_metric(model.task)
+    return get_metric(chosen, task=model.task, n_labels=len(model.labels) or None)
+
+
+def metric_of_run(source: Mapping[str, Any], name: str | None = None) -> Metric:
+    """Return the metric called `name` for the model of a saved run; None for the run's own.
+
+    Parameters
+    ----------
+    source
+        What the run's manifest says of its outcomes; see `headtool.results.runs.Run.source`.
+    name
+        Name of the metric; None for the one that the run was made with.
+
+    Raises
+    ------
+    HeadtoolError
+        As `get_metric` does.
+    """
+    model = source["model"]
+    return get_metric(name or source["metric"], task=model["task"], n_labels=model["labels"])
 
 
 def _check_task(task: str) -> None:
