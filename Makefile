@@ -2,12 +2,15 @@
 #
 #   PYTHON=python3.12   the interpreter that makes .venv (3.11 or later)
 #   FAIRSEQ=no          leave fairseq out (no C++ compiler needed; its tests skip)
-#   ARGS="-k gradient"  further arguments for pytest in `make test`
+#   ARGS="-k gradient"  further arguments for pytest in `make test`; ARGS="-m 'not slow'" leaves
+#                       out simulations, browsers and processes
+#   JOBS=4              processes that run the tests (as many as cores)
 #   BENCH=help          run one benchmark in `make bench`
 
 PYTHON  ?= $(shell command -v python3.11 || command -v python3)
 FAIRSEQ ?= yes
 ARGS    ?=
+JOBS    ?= auto
 BENCH   ?= *
 
 VENV  := .venv
@@ -77,7 +80,7 @@ demo: $(INSTALLED) ## compare four methods on the built-in model and two data se
 	@echo 'Open demo/report.html for the report. manifest.json beside it says what made it.'
 
 test: $(INSTALLED) ## run the tests
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses $(JOBS) --dist worksteal $(ARGS)
 
 check: lint types test ## format check, lint, strict types, tests
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 LETTERS = "abcdefghijkl"
 
@@ -19,6 +18,8 @@ def save_fairseq(tmp_path: Path) -> Callable[..., Path]:
 
     Keyword arguments are options as fairseq-train would have recorded them.
     """
+    import torch  # most tests need neither
+
     from headtool.quiet import silence
 
     with silence():
