@@ -222,7 +222,7 @@ def rank_biased_overlap(x: Array, y: Array, *, persistence: float = PERSISTENCE)
     0.5
     """
     if not 0 < persistence < 1:
-        raise HeadtoolError(f"the persistence must be between 0 and 1, got {persistence:g}")
+        raise HeadtoolError(f"`persistence` must be between 0 and 1, got {persistence:g}")
     return float(np.trace(_overlap_kernel(x, y, persistence)))
 
 

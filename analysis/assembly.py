@@ -363,5 +363,5 @@ def check_scores(method: str, frame: pd.DataFrame, heads: int) -> None:
     first = f" (not {'.'.join(map(str, places[0]))})" if places else ""
     raise HeadtoolError(
         f"{method} scores {int(scored.sum())} of {heads} heads{first}, and methods are compared "
-        "over the same ones; choose with --kind what it scores, or leave it out"
+        "over the same ones; choose with `kinds` what it scores, or leave it out"
     )

@@ -205,9 +205,9 @@ def assess(
     interval_name = choose_interval(paired, interval)
     test_name = choose_test(paired, test)
     if not 0 < alpha < 1:
-        raise HeadtoolError(f"alpha must be between 0 and 1, got {alpha:g}")
+        raise HeadtoolError(f"`alpha` must be between 0 and 1, got {alpha:g}")
     if resamples is not None and resamples < 1:
-        raise HeadtoolError(f"resamples must be at least 1, got {resamples}")
+        raise HeadtoolError(f"`resamples` must be at least 1, got {resamples}")
     chosen_margin = check_margin(paired, margin)
     labels = label_columns(heads, paired.n_masks)
     n_tests = int(np.isfinite(paired.delta).sum())

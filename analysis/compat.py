@@ -125,7 +125,7 @@ def compat_tests(
     if found is None:
         raise unknown("compatibility mode", mode, COMPAT_MODES)
     if resamples is not None and resamples < 1:
-        raise HeadtoolError(f"resamples must be at least 1, got {resamples}")
+        raise HeadtoolError(f"`resamples` must be at least 1, got {resamples}")
     count = resamples or _RESAMPLES.get(found, 1_000)
     mean = ci = np.full(paired.n_masks, np.nan)
     if found == "sacrebleu-paired-bs":

@@ -256,13 +256,13 @@ def _check(
     if heads < 3:
         raise HeadtoolError(f"a correlation needs at least three heads, got {heads}")
     if not 0 < alpha < 1:
-        raise HeadtoolError(f"alpha must be between 0 and 1, got {alpha:g}")
+        raise HeadtoolError(f"`alpha` must be between 0 and 1, got {alpha:g}")
     if not 0 < min_reliability <= 1:
-        raise HeadtoolError(f"the least reliability must be in (0, 1], got {min_reliability:g}")
+        raise HeadtoolError(f"`min_reliability` must be in (0, 1], got {min_reliability:g}")
     for name, count, least in (
         ("permutations", permutations, 1),
         ("resamples", resamples, 2),
         ("splits", splits, 1),
     ):
         if count < least:
-            raise HeadtoolError(f"{name} must be at least {least}, got {count}")
+            raise HeadtoolError(f"`{name}` must be at least {least}, got {count}")

@@ -83,7 +83,7 @@ class Line:
             If there is one point only.
         """
         if len(self.budgets) < 2:
-            raise HeadtoolError("a curve needs two points; give more --steps")
+            raise HeadtoolError("a curve needs two points; give more `steps`")
         gaps = np.diff(self.share)
         weights = np.zeros(len(self.budgets))
         weights[:-1] += gaps / 2
@@ -118,7 +118,7 @@ class CurveBootstrap:
 
     def __post_init__(self) -> None:
         if self.resamples < 1:
-            raise HeadtoolError(f"resamples must be at least 1, got {self.resamples}")
+            raise HeadtoolError(f"`resamples` must be at least 1, got {self.resamples}")
 
     @cached_property
     def sign(self) -> float:

@@ -86,7 +86,7 @@ def check_margin(paired: Paired, margin: float | None = None) -> float:
         )
     if not math.isfinite(chosen) or chosen <= 0:
         raise HeadtoolError(
-            f"the margin must be a positive number in the unit of {paired.name}, got {chosen:g}"
+            f"`margin` must be a positive number in the unit of {paired.name}, got {chosen:g}"
         )
     if chosen >= limit:
         raise HeadtoolError(

@@ -167,7 +167,7 @@ def replicate(
             f"{values[head, data_set]:g}; it must be in [0, 1], and every head tested everywhere"
         )
     if not 0 < alpha < 1:
-        raise HeadtoolError(f"alpha must be between 0 and 1, got {alpha:g}")
+        raise HeadtoolError(f"`alpha` must be between 0 and 1, got {alpha:g}")
     if correction not in HEAD_CORRECTIONS:
         raise unknown("correction", correction, HEAD_CORRECTIONS)
     rising = np.maximum.accumulate(partial_conjunction_p(values, combination=combination), axis=1)

@@ -147,7 +147,7 @@ def role_table(
     if chosen == "westfall-young":
         raise HeadtoolError("roles have no resamples for westfall-young; use holm, bh, by or none")
     if not 0 < alpha < 1:
-        raise HeadtoolError(f"--alpha must be in (0, 1), got {alpha:g}")
+        raise HeadtoolError(f"`alpha` must be between 0 and 1, got {alpha:g}")
     frames = [pd.DataFrame(columns=list(ROLE_COLUMNS))]
     for role in ROLES:
         parts = [_evidence(one, least, alpha) for one in counts if one.role == role]

@@ -139,9 +139,9 @@ class SequentialTest:
         bound: float = 1.0,
     ) -> None:
         if not 0 < margin < bound:
-            raise HeadtoolError(f"the margin must be between 0 and {bound:g}, got {margin:g}")
+            raise HeadtoolError(f"`margin` must be between 0 and {bound:g}, got {margin:g}")
         if not 0 < alpha < 1:
-            raise HeadtoolError(f"alpha must be between 0 and 1, got {alpha:g}")
+            raise HeadtoolError(f"`alpha` must be between 0 and 1, got {alpha:g}")
         if total is not None and total < 2:
             raise HeadtoolError(f"fewer than two examples ({total}): nothing can be tested")
         if correction not in SEQUENTIAL_CORRECTIONS:

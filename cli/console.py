@@ -22,6 +22,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from headtool.cli.fields import with_options
 from headtool.progress import Progress as ProgressProtocol
 from headtool.progress import silent
 from headtool.reports.wording.text import visible
@@ -44,14 +45,15 @@ def _stderr() -> Console:
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """Tell the user something in passing, on a line of its own."""
+    """Tell the user something in passing, on a line of its own; fields become options."""
     if not quiet:
-        _stderr().print(Text(visible(text), style="dim"), soft_wrap=True)
+        _stderr().print(Text(visible(with_options(text)), style="dim"), soft_wrap=True)
 
 
 def complain(text: str) -> None:
-    """Tell the user, on one line, what to put right."""
-    _stderr().print(Text(f"error: {visible(text)}", style="red"), soft_wrap=True)
+    """Tell the user, on one line, what to put right; fields become options."""
+    text = visible(with_options(text))
+    _stderr().print(Text(f"error: {text}", style="red"), soft_wrap=True)
 
 
 def this_command() -> str:

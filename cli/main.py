@@ -29,6 +29,7 @@ from headtool.cli import (
     speed,
 )
 from headtool.cli.console import complain, note, this_command
+from headtool.cli.fields import set_command
 from headtool.errors import HeadtoolError, nearest, unknown
 
 __all__ = ["app", "run"]
@@ -46,6 +47,11 @@ class _Commands(TyperGroup):
         if cmd_name not in self.commands:
             raise unknown("command", cmd_name, self.commands)
         return super().get_command(ctx, cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        set_command(command, self.commands.values())
+        return name, command, rest
 
 
 app = typer.Typer(

@@ -45,7 +45,7 @@ class Ablation(Method):
 
     signal: str = option(
         "metric",
-        "the metric (--metric, or the task's own), or the mean loss",
+        "the metric (the run's, or the task's own), or the mean loss",
         choices=("metric", "loss"),
     )
     replacement: str = option(
@@ -100,7 +100,7 @@ class Ablation(Method):
         elif self.beam is not None or self.length_penalty is not None:
             raise HeadtoolError(
                 f"ablation.beam and ablation.length_penalty are for metrics that decode, not for "
-                f"{metric.name}; add --metric bleu, chrf or ter, or leave them out"
+                f"{metric.name}; choose bleu, chrf or ter as `metric`, or leave them out"
             )
         masks = [HeadMask.without(job.model.sites, [head]) for head in job.sites.heads]
         measured = job.measure(

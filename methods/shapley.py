@@ -53,7 +53,7 @@ class Shapley(Method):
 
     signal: str = option(
         "metric",
-        "the metric (--metric, or the task's own), or the mean loss",
+        "the metric (the run's, or the task's own), or the mean loss",
         choices=("metric", "loss"),
     )
     permutations: int = option(20, "most orders to walk; they come in pairs")
@@ -175,7 +175,7 @@ class _Game:
         if not np.isfinite(value):
             raise HeadtoolError(
                 f"{self.metric.name} is {value} with {kept.sum()} of {len(kept)} heads open, so no "
-                "Shapley value exists; choose another --metric, or shapley.signal=loss"
+                "Shapley value exists; choose another `metric`, or shapley.signal=loss"
             )
         return value if self.metric.higher_is_better else -value
 

@@ -72,7 +72,7 @@ def write_report(
             _render(contents, format, made)
     except OSError as error:
         raise HeadtoolError(
-            f"cannot write {place}: {error.strerror or error}; choose another --out"
+            f"cannot write {place}: {error.strerror or error}; choose another `out`"
         ) from error
     return place
 
@@ -101,8 +101,8 @@ def _render(contents: Contents, format: str, place: Path) -> None:
 
             if not write_figures(contents, place):
                 raise HeadtoolError(
-                    f"a run of {contents.kind} has tables and no figures; choose --format html, "
-                    "markdown, latex or csv"
+                    f"a run of {contents.kind} has tables and no figures; choose html, markdown, "
+                    "latex or csv as `format`"
                 )
 
 
@@ -120,21 +120,21 @@ def _write_csv(contents: Contents, folder: Path) -> None:
 def _check(place: Path, endings: tuple[str, ...], *, force: bool) -> None:
     """Refuse, before any work is done, what must not be replaced."""
     if place.is_dir() and not endings:
-        raise HeadtoolError(f"{place} is a folder; give --out the name of a file")
+        raise HeadtoolError(f"{place} is a folder; give `out` the name of a file")
     if place.exists() and not place.is_dir() and endings:
-        raise HeadtoolError(f"{place} is a file, and this format is a folder; choose another --out")
+        raise HeadtoolError(f"{place} is a file, and this format is a folder; choose another `out`")
     if not place.is_dir():
         if os.path.lexists(place) and not force:
-            raise HeadtoolError(f"{place} exists already; choose another --out or add --force")
+            raise HeadtoolError(f"{place} exists already; choose another `out` or add `force=True`")
         return
     held = sorted(place.iterdir())
     if held and not force:
-        raise HeadtoolError(f"{place} exists already; choose another --out or add --force")
+        raise HeadtoolError(f"{place} exists already; choose another `out` or add `force=True`")
     others = [entry.name for entry in held if entry.suffix not in endings or not entry.is_file()]
     if others:
         raise HeadtoolError(
-            f"{place} holds more than a report ('{others[0]}'), so --force does not replace it; "
-            "choose another --out"
+            f"{place} holds more than a report ('{others[0]}'), so `force=True` does not replace "
+            "it; choose another `out`"
         )
 
 

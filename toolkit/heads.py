@@ -254,7 +254,7 @@ class HeadMask:
         if len(self.sites.kinds) != 1:
             raise HeadtoolError(
                 "the {layer: [heads]} format names no kind, and this mask spans "
-                f"{', '.join(self.sites.kinds)}; restrict it with --kind"
+                f"{', '.join(self.sites.kinds)}; restrict it to one of them"
             )
         layers: dict[int, list[int]] = {}
         for head in self.closed:

@@ -29,6 +29,6 @@ class Search:
 
     def __post_init__(self) -> None:
         if self.beam is not None and self.beam < 1:
-            raise HeadtoolError(f"--beam must be at least 1, got {self.beam}")
+            raise HeadtoolError(f"`beam` must be at least 1, got {self.beam}")
         if self.max_length is not None and self.max_length < 2:
-            raise HeadtoolError(f"--max-length must be at least 2, got {self.max_length}")
+            raise HeadtoolError(f"`max_length` must be at least 2, got {self.max_length}")

@@ -304,7 +304,7 @@ def with_roles(contents: Contents, folder: Path) -> Contents:
     if "kept" not in contents.tables:
         raise HeadtoolError(
             f"{contents.run.folder} is a run of {contents.kind}, which keeps no heads to join with "
-            "--roles; give a run of compare or curve"
+            "`roles`; give a run of compare or curve"
         )
     roles = read_roles(folder)
     tables = join_roles(roles, contents.described("model"), contents.tables["kept"])

@@ -33,11 +33,11 @@ def check_figure(path: Path, *, force: bool) -> None:
     """Refuse, before any work is done, a file that could not be written later."""
     ending = path.suffix.removeprefix(".")
     if ending not in FORMATS:
-        raise unknown(f"format of --figure {path}:", ending, FORMATS)
+        raise unknown(f"format of `figure` {path}:", ending, FORMATS)
     if path.exists() and not force:
-        raise HeadtoolError(f"{path} exists already; choose another --figure or add --force")
+        raise HeadtoolError(f"{path} exists already; choose another `figure` or add `force=True`")
     if not path.absolute().parent.is_dir():
-        raise HeadtoolError(f"the folder of --figure {path} does not exist; make it first")
+        raise HeadtoolError(f"the folder of `figure` {path} does not exist; make it first")
 
 
 def write_dynamics_figure(tables: Mapping[str, pd.DataFrame], metric: str, path: Path) -> None:

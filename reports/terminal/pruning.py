@@ -57,7 +57,7 @@ def pruning_tables(
     yield Text(" ".join(map(str, mask.closed)), style="dim")
     for _, row in savings.iterrows():
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        unit = f"--unit {row['unit']}, " if len(savings) > 1 else ""
+        unit = f"unit {row['unit']}, " if len(savings) > 1 else ""
         table.add_column(f"{unit}{row['heads_removed']} heads removed")
         for name in ("before", "after", "saved"):
             table.add_column(name, justify="right")

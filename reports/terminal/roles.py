@@ -107,7 +107,7 @@ def _rows(part: pd.DataFrame) -> pd.DataFrame:
 
 def _left_out(count: int, what: str) -> Iterator[RenderableType]:
     if count > 0:
-        yield Text(f"and {count} more {what}; --format csv shows all", style="dim")
+        yield Text(f"and {count} more {what}, all of which are in CSV and JSON", style="dim")
 
 
 def survival_tables(survival: pd.DataFrame) -> Iterator[RenderableType]:

@@ -132,5 +132,5 @@ def test_table_and_errors(rng: np.random.Generator) -> None:
         assert len(empty) == 0
     with pytest.raises(HeadtoolError, match="unknown compatibility mode 'sacrebleu-bs'"):
         compat_tests(paired, "sacrebleu-bs")
-    with pytest.raises(HeadtoolError, match="resamples must be at least 1, got -5"):
+    with pytest.raises(HeadtoolError, match="`resamples` must be at least 1, got -5"):
         compat_tests(paired, "sacrebleu-paired-bs", resamples=-5)

@@ -211,7 +211,7 @@ def test_no_curves_no_rows(paired):
 
 
 def test_resamples_must_be_positive(paired):
-    with pytest.raises(HeadtoolError, match="resamples must be at least 1, got 0"):
+    with pytest.raises(HeadtoolError, match="`resamples` must be at least 1, got 0"):
         CurveBootstrap(paired, LINES, resamples=0)
 
 

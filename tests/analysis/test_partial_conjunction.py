@@ -168,7 +168,7 @@ def test_bad_input_is_one_line():
         "on data set 1 is 1.5": ([[1.5, 0.2]], names(1), {}),
         "3 heads for 2 masks": (good, names(3), {}),
         "head enc-self.0.0 occurs twice": (good, ["enc-self.0.0"] * 2, {}),
-        "alpha must be between 0 and 1": (good, names(2), {"alpha": 0}),
+        "`alpha` must be between 0 and 1": (good, names(2), {"alpha": 0}),
         "unknown correction 'hol'; did you mean 'holm'?": (good, names(2), {"correction": "hol"}),
         "unknown combination 'fischer'": (good, names(2), {"combination": "fischer"}),
     }  # fmt: skip

@@ -190,7 +190,7 @@ def test_thresholds_can_be_set_and_are_checked() -> None:
         check_thresholds({"induction": 0.0})
     with pytest.raises(HeadtoolError, match="no resamples for westfall-young"):
         role_table([], correction="westfall-young")
-    with pytest.raises(HeadtoolError, match=r"--alpha must be in \(0, 1\), got 1"):
+    with pytest.raises(HeadtoolError, match="`alpha` must be between 0 and 1, got 1"):
         role_table([], alpha=1.0)
 
 

@@ -341,9 +341,9 @@ def test_before_the_first_example_nothing_is_known():
 def test_bad_input_is_one_line():
     good = {"margin": 0.1, "total": 10}
     for message, heads, options in (
-        ("margin must be between 0 and 1, got 0", names(2), {"margin": 0.0}),
-        ("margin must be between 0 and 1, got 1", names(2), {"margin": 1.0}),
-        ("alpha must be between 0 and 1, got 2", names(2), {"alpha": 2.0}),
+        ("`margin` must be between 0 and 1, got 0", names(2), {"margin": 0.0}),
+        ("`margin` must be between 0 and 1, got 1", names(2), {"margin": 1.0}),
+        ("`alpha` must be between 0 and 1, got 2", names(2), {"alpha": 2.0}),
         (r"fewer than two examples \(1\)", names(2), {"total": 1}),
         ("unknown correction 'bonferoni'; did you mean 'bonferroni'", names(2),
          {"correction": "bonferoni"}),

@@ -218,7 +218,7 @@ COMMANDS = [
     ("--treebank dev.conllu --threshold a=1,a=0.5", ["a twice"]),
     ("--treebank dev.conllu --correction westfall-young", ["holm, bh, by or none"]),
     ("--treebank dev.conllu --correction holmes", ["did you mean 'holm'"]),
-    ("--treebank dev.conllu --alpha 0", ["--alpha must be in (0, 1), got 0"]),
+    ("--treebank dev.conllu --alpha 0", ["--alpha must be between 0 and 1, got 0"]),
     ("--treebank dev.conllu --least 0", ["--least must be at least 1"]),
     ("--treebank dev.conllu --common -1", ["--common must be at least 0"]),
     ("--treebank dev.conllu --frequencies counts", ["'counts', line 1", "TOKEN COUNT"]),

@@ -28,7 +28,7 @@ FILES = [
     ("long.tsv", GOOD + b"a\tb\t1\n" + GOOD, ["line 4", "expected 2 columns", "found 3"]),
     ("gap.tsv", GOOD + b"\nfine\t1\n", ["line 4", "expected 2 columns", "found 1"]),
     ("label.tsv", GOOD + b"no label\t \n", ["line 4", "label in column 'label' is empty"]),
-    ("names.tsv", b"a\tb\nfine\t1\n", ["no column 'text'", "'a', 'b'", "--columns text_a="]),
+    ("names.tsv", b"a\tb\nfine\t1\n", ["no column 'text'", "'a', 'b'", "`columns`, like text_a="]),
     ("nolabel.tsv", b"text\tb\nfine\t1\n", ["no column 'label'", "'text', 'b'", "label=NAME"]),
     ("twice.tsv", b"text\ttext\tlabel\na\tb\t1\n", ["2 columns 'text'", "rename"]),
     ("agree.tsv", b"sentence\tgold_label\na\t-\n", ["has no labels", "choose a split"]),
@@ -164,7 +164,7 @@ def test_unequal_translation_files_give_both_counts(tmp_path):
 @pytest.mark.parametrize("limit", [0, -3])
 def test_a_limit_below_one(tmp_path, limit):
     message = message_of(str(tmp_path / "not-even-there.tsv"), limit=limit)
-    assert message == f"--limit must be at least 1, got {limit}"
+    assert message == f"`limit` must be at least 1, got {limit}"
 
 
 @pytest.mark.parametrize(
@@ -188,7 +188,7 @@ def test_columns_that_do_not_fit(tmp_path, columns, part):
 
 @pytest.mark.parametrize("spec", ["builtin:mt/test", "fairseq-bin:d/test", "a.de,b.en", "x.txt"])
 def test_columns_where_there_are_none(spec):
-    assert "--columns applies to tables" in message_of(spec, columns={"text": "a"})
+    assert "`columns` applies to tables" in message_of(spec, columns={"text": "a"})
 
 
 @pytest.mark.parametrize(

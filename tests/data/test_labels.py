@@ -50,7 +50,7 @@ def test_a_mismatch_shows_both_sets(raw, label2id):
     message = str(caught.value)
     assert "\n" not in message
     assert "x.tsv" in message
-    assert "--columns" in message
+    assert "`columns`" in message
     for label in raw:
         assert repr(label) in message
     for name, number in label2id.items():

@@ -97,7 +97,7 @@ def test_only_translation_models_translate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"), [({"beam": 0}, "--beam"), ({"max_length": 1}, "--max-length")]
+    ("settings", "message"), [({"beam": 0}, "`beam`"), ({"max_length": 1}, "`max_length`")]
 )
 def test_settings_out_of_range(settings: dict[str, int], message: str) -> None:
     with pytest.raises(HeadtoolError, match=message):

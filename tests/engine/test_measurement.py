@@ -269,7 +269,7 @@ def test_subwords_that_nobody_joins_are_reported(
         data = TextData("bin", "translation", columns, pretokenized=binary)
         caplog.clear()
         assert references(model, model.encode(data)) == (target,)
-        assert ("no --bpe says how to join them" in caplog.text) is told
+        assert ("no `bpe` says how to join them" in caplog.text) is told
 
 
 @pytest.mark.parametrize(("lines", "told"), [(100, True), (99, False)])

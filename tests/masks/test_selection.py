@@ -89,7 +89,7 @@ def test_budgets() -> None:
     assert budget(" 12.5% ", None, 8) == 1
     assert budget(None, 3, 8) == 5
     for text in ("40", "0%", "100%", "x%", "", "nan%"):
-        with pytest.raises(HeadtoolError, match="--remove takes a share"):
+        with pytest.raises(HeadtoolError, match="`remove` takes a share"):
             budget(text, None, 8)
 
 

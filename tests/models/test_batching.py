@@ -61,7 +61,7 @@ def test_no_examples_give_no_batches():
 @pytest.mark.parametrize("batch_tokens", [0, -5])
 def test_a_budget_below_one_is_refused(batch_tokens):
     with pytest.raises(
-        HeadtoolError, match=f"--batch-tokens must be at least 1, got {batch_tokens}"
+        HeadtoolError, match=f"`batch_tokens` must be at least 1, got {batch_tokens}"
     ):
         length_buckets([1], batch_tokens=batch_tokens)
 

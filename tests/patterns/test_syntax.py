@@ -377,14 +377,20 @@ def test_masked_language_models_read_the_text_unmasked() -> None:
 @pytest.mark.parametrize(
     ("name", "treebank", "options", "message"),
     [
-        ("bert", False, {"roles": ["syntactic"]}, "CoNLL-U file with --treebank"),
+        ("bert", False, {"roles": ["syntactic"]}, "CoNLL-U file as `treebank`"),
         ("bert", True, {"roles": ["induction"]}, "only a decoder, and bert has enc-self"),
         ("bert", True, {"roles": ["previous-token"]}, "use positional"),
         ("llama", True, {"kinds": ["cross"]}, "the model has no cross attention; it has dec-self"),
         ("bart", False, {"kinds": ["cross"]}, "roles are those of self-attention"),
         ("bart", True, {"kinds": ["dec-self"]}, "read by the encoder of bart"),
         ("bart", False, {"roles": ["induction"]}, "only a decoder"),
-        ("bart", False, {"frequencies": "x"}, "choose it with --kind"),
+        ("bart", False, {"frequencies": "x"}, "choose enc-self or dec-self as `kinds`"),
+        (
+            "bert",
+            False,
+            {"roles": ["positonal"]},
+            "'positonal'; did you mean 'positional'.*known: ",
+        ),
         ("bert", True, {"roles": ["positional"], "frequencies": "x"}, "for the role rare-token"),
     ],
 )
@@ -400,7 +406,7 @@ def test_frequencies_of_no_known_token_are_refused(tmp_path: Path) -> None:
     model, bank = bert(), grown(2)
     request = request_roles(model, bank, roles=["rare-token"], frequencies=str(tmp_path / "counts"))
     parsed = encode_treebank(pieces_of(model), bank)
-    with pytest.raises(HeadtoolError, match="no token of --frequencies is in the vocabulary"):
+    with pytest.raises(HeadtoolError, match="no token of `frequencies` is in the vocabulary"):
         count_roles(pieces_of(model), parsed.examples, request, parses=parsed.parses)
 
 

@@ -41,7 +41,7 @@ def test_an_existing_one_is_replaced_by_force_only(run: Path, tmp_path: Path, fo
     write_report(run, format=form, out=out)
     old = out / "old.tex" if form == "latex" else out / "old.csv" if form == "csv" else out
     old.write_text("old")
-    with pytest.raises(HeadtoolError, match=r"exists already.*--force"):
+    with pytest.raises(HeadtoolError, match=r"exists already.*`force=True`"):
         write_report(run, format=form, out=out)
     assert old.read_text() == "old"
     write_report(run, format=form, out=out, force=True)
@@ -64,7 +64,7 @@ def test_force_replaces_no_folder_that_holds_anything_else(run: Path, tmp_path: 
 
 
 def test_files_and_folders_are_not_mistaken_for_each_other(run: Path, tmp_path: Path) -> None:
-    with pytest.raises(HeadtoolError, match="is a folder; give --out the name of a file"):
+    with pytest.raises(HeadtoolError, match="is a folder; give `out` the name of a file"):
         write_report(run, out=tmp_path, force=True)
     (tmp_path / "file").write_text("kept")
     with pytest.raises(HeadtoolError, match="is a file, and this format is a folder"):
@@ -100,7 +100,7 @@ def test_nothing_is_left_behind_when_rendering_fails(
 
 def test_a_place_that_cannot_be_written_is_named(run: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(HeadtoolError, match=r"cannot write .*report\.html.*--out"):
+    with pytest.raises(HeadtoolError, match=r"cannot write .*report\.html.*`out`"):
         write_report(run, out=tmp_path / "file" / "report.html")
 
 

@@ -98,7 +98,7 @@ def test_nothing_is_left_of_a_run_that_fails(
         monkeypatch.setattr(Path, "write_text", fail)
     else:
         monkeypatch.setattr(folders.os, "rename", fail)
-    message = r"cannot write .*run: No space left on device; choose another --out"
+    message = r"cannot write .*run: No space left on device; choose another `out`"
     with pytest.raises(HeadtoolError, match=message):
         write(tmp_path / "new" / "deep" / "run")
     assert list(tmp_path.iterdir()) == []
@@ -139,7 +139,9 @@ def test_old_run_survives_a_failed_replacement(
 
 def test_replaces_a_run_only_when_told_to(tmp_path: Path) -> None:
     write(tmp_path / "run", value=1.0)
-    with pytest.raises(HeadtoolError, match="exists already; choose another --out or add --force"):
+    with pytest.raises(
+        HeadtoolError, match="exists already; choose another `out` or add `force=True`"
+    ):
         write(tmp_path / "run", value=2.0)
     assert read_run(tmp_path / "run").table("gates.evaluation")["loss"].tolist() == [1.0]
     write(tmp_path / "run", value=2.0, force=True)
@@ -199,7 +201,9 @@ def foreign(place: Path, kind: str) -> None:
 def test_never_replaces_what_is_no_run(tmp_path: Path, kind: str) -> None:
     foreign(tmp_path / "place", kind)
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(HeadtoolError, match="is no headtool run, so --force does not replace it"):
+    with pytest.raises(
+        HeadtoolError, match="is no headtool run, so `force=True` does not replace it"
+    ):
         check_output(tmp_path / "place", force=True)
     with pytest.raises(HeadtoolError, match="exists already"):
         check_output(tmp_path / "place", force=False)
@@ -211,7 +215,7 @@ def test_checks_the_place_without_touching_it(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     (tmp_path / "file").write_text("")
     for place in (tmp_path / "file" / "run", tmp_path / ("x" * 300), Path("/proc/new/run")):
-        with pytest.raises(HeadtoolError, match=r"cannot write .*; choose another --out"):
+        with pytest.raises(HeadtoolError, match=r"cannot write .*; choose another `out`"):
             check_output(place, force=False)
 
 

@@ -205,7 +205,7 @@ def test_refuses_layers_that_share_weights_but_not_heads() -> None:
 
 def test_refuses_attention_that_is_written_for_one_width() -> None:
     module = FAMILIES["FSMT"].model()
-    with pytest.raises(HeadtoolError, match=r"FSMTForConditionalGeneration cannot .*--bake"):
+    with pytest.raises(HeadtoolError, match=r"FSMTForConditionalGeneration cannot .*`bake`"):
         without(module, "enc-self.1.2")
 
 
@@ -223,7 +223,7 @@ def test_refuses_a_model_that_would_compute_something_else() -> None:
 
     attention.forward = scaled
     try:
-        with pytest.raises(HeadtoolError, match=r"outputs would differ .* by .*--bake"):
+        with pytest.raises(HeadtoolError, match=r"outputs would differ .* by .*`bake`"):
             remove_heads(module, handles, probe, mask)
     finally:
         attention.forward = original

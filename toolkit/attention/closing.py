@@ -45,7 +45,7 @@ def closing(handles: Sequence[SiteHandle], mask: HeadMask, *, spec: str) -> Iter
             if handle.calls > 1:
                 raise HeadtoolError(
                     f"the layers of {spec} share their weights, so that heads cannot be kept "
-                    "closed in one of them while others are scored; leave --iterative out"
+                    "closed in one of them while others are scored; leave `iterative` out"
                 )
             gates = torch.from_numpy(is_open).repeat_interleave(handle.site.head_dim)
             hook = handle.module.register_forward_pre_hook(_Gate(gates))

@@ -130,7 +130,7 @@ def _check(per_head: Tensor, owner: str) -> None:
     if not per_head.isfinite().all():
         raise HeadtoolError(
             f"the attention of {owner} is not finite on ordinary tokens; check the weights, "
-            "or try --dtype float32"
+            "or try `dtype=float32`"
         )
     if (per_head.sum(dim=-1) - 1).abs().max() > 0.02:  # half precision rounds that much
         raise refusal(f"{owner} does not normalise its attention over keys")

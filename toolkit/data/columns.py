@@ -15,7 +15,7 @@ __all__ = ["check_columns", "parse_columns", "text_data"]
 _LOGGER = logging.getLogger("headtool.data")
 
 _ROLES = ("text", "text_a", "text_b", "label", "source", "target")
-_EXAMPLE = "--columns text_a=premise,text_b=hypothesis,label=gold_label"
+_EXAMPLE = "text_a=premise,text_b=hypothesis,label=gold_label"
 
 # What headtool, GLUE and the corpora behind it call their columns; the first match wins.
 _PAIRS = (
@@ -51,10 +51,10 @@ def parse_columns(text: str) -> dict[str, str]:
         role, equals, column = (piece.strip() for piece in part.partition("="))
         if not (role and equals and column):
             raise HeadtoolError(
-                f"--columns: {quoted(part)} is not role=column; write it like {_EXAMPLE}"
+                f"`columns`: {quoted(part)} is not role=column; write it like {_EXAMPLE}"
             )
         if role in columns:
-            raise HeadtoolError(f"--columns names {quoted(role)} twice; name each role once")
+            raise HeadtoolError(f"`columns` names {quoted(role)} twice; name each role once")
         columns[role] = column
     check_columns(columns)
     return columns
@@ -72,13 +72,13 @@ def check_columns(columns: Mapping[str, str]) -> None:
         if role not in _ROLES:
             raise unknown("column role", role, _ROLES)
     if {"text", "text_a"} <= set(columns):
-        raise HeadtoolError("--columns: 'text' and 'text_a' mean the same column; give one of them")
+        raise HeadtoolError("`columns`: 'text' and 'text_a' mean the same column; give one of them")
     if "text_b" in columns and not {"text", "text_a"} & set(columns):
-        raise HeadtoolError("--columns: 'text_b' needs 'text_a' beside it")
+        raise HeadtoolError("`columns`: 'text_b' needs 'text_a' beside it")
     translation = {"source", "target"} & set(columns)
     if translation and set(columns) != {"source", "target"}:
         raise HeadtoolError(
-            f"--columns: {listing(columns)} do not go together; "
+            f"`columns`: {listing(columns)} do not go together; "
             "translation needs source=NAME,target=NAME alone"
         )
 
@@ -131,7 +131,7 @@ def _find_texts(table: Table, columns: Mapping[str, str]) -> dict[str, str]:
             return {"text_a": _named(table, single)}
     raise HeadtoolError(
         f"{table.source} has no column 'text' (or 'text_a' and 'text_b'), only "
-        f"{listing(table.header)}; say which it is, like {_EXAMPLE}"
+        f"{listing(table.header)}; say which it is with `columns`, like {_EXAMPLE}"
     )
 
 
@@ -145,7 +145,7 @@ def _find_label(table: Table, columns: Mapping[str, str]) -> str | None:
         return None
     raise HeadtoolError(
         f"{table.source} has no column 'label', only {listing(table.header)}; say which it is with "
-        "--columns label=NAME (documents without labels, for a language model: --columns text=NAME)"
+        "`columns` label=NAME (documents without labels, for a language model: `columns` text=NAME)"
     )
 
 
@@ -154,7 +154,7 @@ def _named(table: Table, name: str) -> str:
     if count == 0:
         raise HeadtoolError(
             f"{table.source} has no column {quoted(name)}, only {listing(table.header)}; "
-            "correct --columns"
+            "correct `columns`"
         )
     if count > 1:
         raise HeadtoolError(f"{table.source} has {count} columns {quoted(name)}; rename one")
@@ -168,7 +168,7 @@ def _texts(table: Table, names: Mapping[str, str]) -> dict[str, tuple[str, ...]]
         texts = tuple(cell for cell in cells if cell is not None)
         if len(texts) != len(cells):
             raise HeadtoolError(
-                f"{table.source}: column {quoted(name)} is a label, not text; correct --columns"
+                f"{table.source}: column {quoted(name)} is a label, not text; correct `columns`"
             )
         columns[role] = texts
     return columns

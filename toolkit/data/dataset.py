@@ -32,7 +32,7 @@ def check_limit(limit: int) -> None:
         If `limit` is below one.
     """
     if limit < 1:
-        raise HeadtoolError(f"--limit must be at least 1, got {limit}")
+        raise HeadtoolError(f"`limit` must be at least 1, got {limit}")
 
 
 @dataclass(frozen=True)

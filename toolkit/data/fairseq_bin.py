@@ -145,8 +145,8 @@ def _rows(index: Path, data: Path) -> list[npt.NDArray[np.integer]]:
     """Return the symbol numbers of every sentence."""
     header = read_bytes(index)
     damaged = HeadtoolError(
-        f"{quoted_path(index)} is damaged or not of fairseq's mmap kind; run fairseq-preprocess "
-        "again (--dataset-impl mmap, its default)"
+        f"{quoted_path(index)} is damaged or not of fairseq's mmap kind; make it again "
+        "with fairseq-preprocess --dataset-impl mmap"
     )
     if len(header) < _HEADER.size or not header.startswith(_MAGIC):
         raise damaged

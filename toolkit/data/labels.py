@@ -61,7 +61,7 @@ def match_labels(
     raise HeadtoolError(
         f"the labels of {spec!r} ({listing(sorted(distinct))}) are not the model's "
         f"({model}); write the model's names or numbers in the data, or name another column with "
-        "--columns label=NAME"
+        "`columns` label=NAME"
     )
 
 
@@ -129,6 +129,6 @@ def regression_targets(raw: Sequence[str], *, spec: str) -> npt.NDArray[np.float
             raise HeadtoolError(
                 f"{spec!r}, example {row + 1}: the label {quoted(label)} is not a finite "
                 "number, which a regression model needs; correct it, or name another column with "
-                "--columns label=NAME"
+                "`columns` label=NAME"
             )
     return targets

@@ -72,7 +72,7 @@ def _load(spec: str, columns: Mapping[str, str]) -> TextData:
         return text_data(table, columns, spec)
     if columns:
         raise HeadtoolError(
-            f"--columns applies to tables ({', '.join(TABLE_READERS)}, hub:), not to {spec!r}; "
+            f"`columns` applies to tables ({', '.join(TABLE_READERS)}, hub:), not to {spec!r}; "
             "leave it out"
         )
     if spec.startswith("builtin:"):

@@ -376,7 +376,7 @@ def finite_forward(
         shown = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
         raise HeadtoolError(
             f"the loss of {model.spec} is not finite on {examples.data.spec} in the batch with "
-            f"examples {shown} (counted from 1); check the weights, or try --dtype float32"
+            f"examples {shown} (counted from 1); check the weights, or try `dtype=float32`"
         )
     return result
 

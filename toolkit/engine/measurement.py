@@ -212,7 +212,7 @@ def tokenized(metric: Metric, tokenize: str | None) -> Metric:
     if tokenize is None:
         return metric
     if not isinstance(metric, BLEU):
-        raise HeadtoolError(f"--tokenize is for --metric bleu, not for {metric.name}; leave it out")
+        raise HeadtoolError(f"`tokenize` is for bleu, not for {metric.name}; leave it out")
     return BLEU(tokenize)
 
 
@@ -225,5 +225,5 @@ def resolved_search(model: ModelAdapter, metric: Metric, asked: Search) -> Searc
         return None
     search = generator(model, asked).search
     if search.beam == 1 and asked.length_penalty is not None:
-        raise HeadtoolError("--lenpen has no effect on greedy decoding; leave it out")
+        raise HeadtoolError("`length_penalty` has no effect on greedy decoding; leave it out")
     return search

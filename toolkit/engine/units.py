@@ -107,7 +107,7 @@ class UnitStore:
         except Timeout:
             self._stack.close()
             raise HeadtoolError(
-                f"another process is at work in {self.folder}; wait for it, or choose another --out"
+                f"another process is at work in {self.folder}; wait for it, or choose another `out`"
             ) from None
         except OSError as error:
             self._stack.close()
@@ -130,7 +130,7 @@ class UnitStore:
         elif path.read_text(encoding="utf-8") != self._key:
             raise HeadtoolError(
                 f"{self.folder} holds an unfinished run of something else (its description.json "
-                "says what); delete it, or choose another --out"
+                "says what); delete it, or choose another `out`"
             )
 
     def load(self, unit: Unit) -> UnitResult | None:

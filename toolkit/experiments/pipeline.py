@@ -92,7 +92,7 @@ class Pipeline:
             check_roles(roles, described_model, head_frame(self.sites))
         if request.per_kind and len(self.sites.kinds) == 1:
             raise HeadtoolError(
-                f"--per-kind needs several kinds of attention, and there is {self.sites.kinds[0]} "
+                f"`per_kind` needs several kinds of attention, and there is {self.sites.kinds[0]} "
                 "alone; leave it out"
             )
         self.families = families(

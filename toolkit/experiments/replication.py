@@ -89,7 +89,7 @@ def replicates_of(
         _check_alike(model, other)
         if other.fingerprint in known:
             raise HeadtoolError(
-                f"--replicate {other.spec} has the same weights as {known[other.fingerprint]}; "
+                f"`replicates`: {other.spec} has the same weights as {known[other.fingerprint]}; "
                 "give a model that was trained with another seed"
             )
         known[other.fingerprint] = other.spec
@@ -114,18 +114,19 @@ def _check_alike(model: ModelAdapter, other: ModelAdapter) -> None:
 
     if other.task != model.task:
         raise HeadtoolError(
-            f"--replicate {other.spec} is for {other.task}, and {model.spec} for {model.task}; "
+            f"`replicates`: {other.spec} is for {other.task}, and {model.spec} for {model.task}; "
             "give the same model, trained again"
         )
     if shape(other) != shape(model):
         raise HeadtoolError(
-            f"--replicate {other.spec} has {other.sites.summary}, and {model.spec} has "
+            f"`replicates`: {other.spec} has {other.sites.summary}, and {model.spec} has "
             f"{model.sites.summary}; give the same architecture, trained again"
         )
     if other.labels != model.labels:
         raise HeadtoolError(
-            f"--replicate {other.spec} has the labels {', '.join(other.labels)}, and {model.spec} "
-            f"{', '.join(model.labels)}; give a model with the same labels in the same order"
+            f"`replicates`: {other.spec} has the labels {', '.join(other.labels)}, and "
+            f"{model.spec} {', '.join(model.labels)}; give a model with the same labels in the "
+            "same order"
         )
 
 
@@ -138,7 +139,7 @@ def _check_tokens(
         if not any(different):
             return
     raise HeadtoolError(
-        f"--replicate {other.spec} splits {ours.data.spec} into other tokens than {model.spec}; "
+        f"`replicates`: {other.spec} splits {ours.data.spec} into other tokens than {model.spec}; "
         "give a model with the same vocabulary"
     )
 

@@ -85,15 +85,14 @@ class Request:
         if "random" in names:
             raise HeadtoolError("random masks are in every comparison; leave 'random' out")
         if not 0 < self.alpha < 1:
-            raise HeadtoolError(f"--alpha must be between 0 and 1, got {self.alpha:g}")
+            raise HeadtoolError(f"`alpha` must be between 0 and 1, got {self.alpha:g}")
         if self.margin is not None and not 0 < self.margin < math.inf:
-            raise HeadtoolError(f"--margin must be above 0, got {self.margin:g}")
+            raise HeadtoolError(f"`margin` must be above 0, got {self.margin:g}")
         if self.stability and self.stability < 2:
             raise HeadtoolError(
-                f"--stability must be at least 2, or 0 for none, got {self.stability}"
+                f"`stability` must be at least 2, or 0 for none, got {self.stability}"
             )
         for name, least in (("draws", 0), ("resamples", 1), ("limit", 1), ("batch_tokens", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
-                option = name.replace("_", "-")
-                raise HeadtoolError(f"--{option} must be at least {least}, got {value}")
+                raise HeadtoolError(f"`{name}` must be at least {least}, got {value}")

@@ -143,7 +143,7 @@ def _halves(count: int, spec: str, seed: int) -> tuple[NDArray[np.int64], NDArra
         raise HeadtoolError(
             f"{spec} has {count} examples, and a half of them selects heads while the other "
             f"evaluates them, which takes {_LEAST}; give more, or another data set with "
-            "--select-data"
+            "`select_data`"
         )
     order = np.random.default_rng([seed, 11]).permutation(count)
     return np.sort(order[: count // 2]), np.sort(order[count // 2 :])

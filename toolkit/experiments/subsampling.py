@@ -82,9 +82,9 @@ def check_subsampling(subsamples: int, split: Split) -> None:
     count = len(split.selection)
     if subsamples and count < LEAST_EXAMPLES:
         raise HeadtoolError(
-            f"--stability scores heads on halves of the examples that select them, and {count} of "
+            f"`stability` scores heads on halves of the examples that select them, and {count} of "
             f"{split.selection_spec} do, which is below {LEAST_EXAMPLES}; give more, or leave out "
-            "--stability"
+            "`stability`"
         )
 
 

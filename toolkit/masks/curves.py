@@ -61,12 +61,12 @@ def budgets_of(steps: str, heads: int, *, most: int | None = None) -> tuple[int,
         for word, point in zip(words, points, strict=True):
             if point > limit:
                 raise HeadtoolError(
-                    f"--steps {steps}: {word} is {point} heads, and at most {limit} of {heads} can "
+                    f"`steps` {steps}: {word} is {point} heads, and at most {limit} of {heads} can "
                     "be removed; give smaller budgets"
                 )
         if points != sorted(set(points)) or points[0] == 0:
             raise HeadtoolError(
-                f"--steps {steps}: budgets must rise by at least a head of {heads}; they are "
+                f"`steps` {steps}: budgets must rise by at least a head of {heads}; they are "
                 f"{', '.join(map(str, points))} heads"
             )
         return (0, *points)
@@ -82,12 +82,12 @@ def _heads(word: str, heads: int, steps: str) -> float:
         value = float(number) if percent else int(number)
     except ValueError:
         raise HeadtoolError(
-            f"--steps takes shares such as 10% or numbers of heads such as 4, got '{steps}'"
+            f"`steps` takes shares such as 10% or numbers of heads such as 4, got '{steps}'"
         ) from None
     most = 100 if percent else heads
     if not 0 < value <= most:
         shown = "100%" if percent else f"the model's {heads} heads"
-        raise HeadtoolError(f"--steps {steps}: {word} must be above 0 and at most {shown}")
+        raise HeadtoolError(f"`steps` {steps}: {word} must be above 0 and at most {shown}")
     return value * heads / 100 if percent else value
 
 

@@ -30,7 +30,7 @@ def budget(remove: str | None, keep: int | None, heads: int) -> int:
     if keep is not None:
         if not 1 <= keep < heads:
             raise HeadtoolError(
-                f"--keep-heads must be between 1 and {heads - 1} (the model has {heads} heads), "
+                f"`keep_heads` must be between 1 and {heads - 1} (the model has {heads} heads), "
                 f"got {keep}"
             )
         return heads - keep
@@ -41,12 +41,12 @@ def budget(remove: str | None, keep: int | None, heads: int) -> int:
         share = None
     if share is None or not 0 < share < 100:
         raise HeadtoolError(
-            f"--remove takes a share of the heads between 0% and 100%, such as 40%, got '{text}'"
+            f"`remove` takes a share of the heads between 0% and 100%, such as 40%, got '{text}'"
         )
     count = round(share * heads / 100)
     if not 0 < count < heads:
         raise HeadtoolError(
-            f"--remove {text} of {heads} heads is {count}; choose a share that removes some and "
+            f"`remove` {text} of {heads} heads is {count}; choose a share that removes some and "
             "leaves some"
         )
     return count
@@ -136,7 +136,7 @@ def by_scores(
         raise HeadtoolError(
             f"{count} heads are to go, but only {can} of {sites.n_heads} can; remove fewer"
             if can < count
-            else f"{count} heads are less than one key/value group; remove more, or use --unit head"
+            else f"{count} heads are less than one key/value group; remove more, or use `unit=head`"
         )
     return HeadMask(sites, ~closed[groups])
 
@@ -162,7 +162,7 @@ def by_verdicts(
     if not closed.any():
         found = ", ".join(f"{n} {name}" for name, n in tests["verdict"].value_counts().items())
         what = "key/value group" if unit == "group" else "head"
-        raise HeadtoolError(f"no {what} is {verdict} ({found}); choose heads by --remove instead")
+        raise HeadtoolError(f"no {what} is {verdict} ({found}); choose heads by `remove` instead")
     if keep_one:
         cost = np.zeros(sites.n_heads)
         cost[position] = tests["delta"].abs().to_numpy()
@@ -185,7 +185,7 @@ def from_file(path: Path, sites: Sites) -> HeadMask:
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise HeadtoolError(f"no such file: {path}; check --mask") from None
+        raise HeadtoolError(f"no such file: {path}; check `mask`") from None
     except (OSError, UnicodeDecodeError) as error:
         raise HeadtoolError(f"cannot read the mask {path}: {error}") from error
     try:

@@ -66,6 +66,12 @@ def load_model(
         raise unknown("dtype", dtype, _DTYPES)
     place, number = _device(device), getattr(torch, dtype)
     scheme, rest = _parts(spec)
+    is_fairseq = scheme == "fairseq" or spec == "builtin:mt"
+    if not is_fairseq and (fairseq_data or bpe or trust_checkpoint):
+        raise HeadtoolError(
+            f"`fairseq_data`, `bpe` and `trust_checkpoint` are for fairseq models, and {spec} is "
+            "none; write fairseq:CHECKPOINT.pt"
+        )
     if scheme == "builtin":
         if rest == "nli":
             from headtool.builtin.nli import model_folder
@@ -75,7 +81,7 @@ def load_model(
         from headtool.builtin.mt import model_folder as mt_folder
 
         rest = str(mt_folder() / "checkpoint.pt")
-    if scheme in ("fairseq", "builtin"):
+    if is_fairseq:
         from headtool.models.fairseq.model import load_fairseq
 
         return load_fairseq(
@@ -86,11 +92,6 @@ def load_model(
             bpe=bpe,
             trust_checkpoint=trust_checkpoint,
             spec=spec,
-        )
-    if fairseq_data or bpe or trust_checkpoint:
-        raise HeadtoolError(
-            f"--fairseq-data, --bpe and --trust-checkpoint are for fairseq models, and {spec} is "
-            "none; write fairseq:CHECKPOINT.pt"
         )
     record = _pruned_record(spec)
     if record is not None and record["library"] == "fairseq" and record["form"] == "pruned":
@@ -157,7 +158,7 @@ def _device(name: str) -> torch.device:
     if name == "auto":
         return torch.device(next((k for k, present in has.items() if present), "cpu"))
     if not has.get(kind, True):
-        raise HeadtoolError(f"this machine has no {kind} device; use --device cpu")
+        raise HeadtoolError(f"this machine has no {kind} device; use `device=cpu`")
     try:
         device = torch.device(name)
     except RuntimeError as error:

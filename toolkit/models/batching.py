@@ -49,7 +49,7 @@ def length_buckets(
     [[1, 3], [2], [0]]
     """
     if batch_tokens < 1:
-        raise HeadtoolError(f"--batch-tokens must be at least 1, got {batch_tokens}")
+        raise HeadtoolError(f"`batch_tokens` must be at least 1, got {batch_tokens}")
     if max_examples is not None and max_examples < 1:
         raise HeadtoolError(f"the examples in a batch must be at least 1, got {max_examples}")
     sizes = np.asarray(lengths, dtype=np.int64)

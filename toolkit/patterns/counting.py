@@ -7,10 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headtool.analysis.roles import ROLES
 from headtool.data.conllu import Treebank
 from headtool.data.frequencies import read_frequencies
 from headtool.engine.observation import Statistic, observe
-from headtool.errors import HeadtoolError
+from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Kind
 from headtool.models.base import Examples, ModelAdapter
 from headtool.models.pieces import Pieces
@@ -88,16 +89,16 @@ def request_roles(
         if kind not in possible:
             raise HeadtoolError(
                 f"the treebank is read by the encoder of {model.spec}, and its decoder sees no "
-                "text; give two line-aligned files with --data for --kind dec-self"
+                "text; give two line-aligned files as `data` to see dec-self"
             )
     chosen = tuple(kind for kind in possible if kinds is None or kind in kinds)
     names = [*_EVERYWHERE]
     reasons = {
-        "syntactic": "syntactic heads need parsed sentences; give a CoNLL-U file with --treebank",
+        "syntactic": "syntactic heads need parsed sentences; give a CoNLL-U file as `treebank`",
         "previous-token": f"previous-token heads are those of a decoder, and {', '.join(chosen)} "
         "is none; use positional",
         "induction": f"induction heads are those of a model that is only a decoder, and "
-        f"{model.spec} has {', '.join(model.sites.kinds)}; choose other roles with --role",
+        f"{model.spec} has {', '.join(model.sites.kinds)}; choose other `roles`",
     }
     if treebank is not None:
         names.append("syntactic")
@@ -106,17 +107,19 @@ def request_roles(
     if possible == ["dec-self"]:
         names.append("induction")
     for role in roles or ():
+        if role not in ROLES:
+            raise unknown("role", role, ROLES)
         if role not in names:
             raise HeadtoolError(reasons[role])
     wanted = tuple(name for name in names if roles is None or name in roles)
     counts = None
     if frequencies is not None:
         if "rare-token" not in wanted:
-            raise HeadtoolError("--frequencies is for the role rare-token; add it to --role")
+            raise HeadtoolError("`frequencies` is for the role rare-token; add it to `roles`")
         if len(chosen) > 1:
             raise HeadtoolError(
-                "--frequencies counts the tokens of one side; choose it with --kind enc-self or "
-                "--kind dec-self"
+                "`frequencies` counts the tokens of one side; choose enc-self or dec-self as "
+                "`kinds`"
             )
         counts = read_frequencies(frequencies)
     return RoleRequest(chosen, wanted, common, counts)
@@ -215,7 +218,7 @@ def _choose_rare(vocabulary: Vocabulary, request: RoleRequest, several: bool) ->
                 found += 1
         if not found:
             raise HeadtoolError(
-                f"no token of --frequencies is in the vocabulary of {vocabulary.pieces.model.spec};"
+                f"no token of `frequencies` is in the vocabulary of {vocabulary.pieces.model.spec};"
                 " write tokens as the model's own vocabulary does"
             )
         vocabulary.replace_counts(counts)
@@ -226,5 +229,5 @@ def _choose_rare(vocabulary: Vocabulary, request: RoleRequest, several: bool) ->
     place = f" of {vocabulary.kind}" if several else ""
     return [
         f"rare-token{place}: there are {types} types of tokens, and none is outside the "
-        f"{request.common} most frequent; --common chooses another number"
+        f"{request.common} most frequent; `common` chooses another number"
     ]

@@ -122,7 +122,7 @@ def encode_treebank(
     if unknown > _MOST_UNKNOWN * sum(lengths):
         raise HeadtoolError(
             f"{unknown / sum(lengths):.0%} of the tokens of {spec} are unknown to {model}; give a "
-            "treebank of its language, and for a fairseq model its --bpe"
+            "treebank of its language, and for a fairseq model its `bpe`"
         )
     if not any(parse.arcs for parse in parses):
         raise HeadtoolError(

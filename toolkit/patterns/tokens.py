@@ -268,7 +268,7 @@ def random_repeats(pieces: Pieces, *, batch_tokens: int, seed: int) -> tuple[Exa
     if once < _FEWEST:
         raise HeadtoolError(
             f"{pieces.model.spec} takes {pieces.max_length} tokens, too few to see induction; "
-            "choose other roles with --role"
+            "choose other `roles`"
         )
     special = {*pieces.special("dec-self"), pieces.unknown}
     ordinary = [i for i in range(_vocabulary_size(pieces)) if i not in special]

@@ -45,15 +45,15 @@ def check_exportable(model: ModelAdapter) -> None:
     """Refuse models that cannot be exported, and an installation that cannot export."""
     if not isinstance(model, HuggingFaceModel):
         raise HeadtoolError(
-            f"--onnx exports transformers models, and {model.spec} is a {model.library} model; "
-            "leave --onnx out"
+            f"`onnx` exports transformers models, and {model.spec} is a {model.library} model; "
+            "leave `onnx` out"
         )
     try:
         import onnxruntime  # noqa: F401
         import onnxscript  # noqa: F401
     except ModuleNotFoundError as error:
         raise HeadtoolError(
-            f"--onnx needs the package {error.name}: install the extra with "
+            f"`onnx` needs the package {error.name}: install the extra with "
             'pip install "headtool[onnx]"'
         ) from error
 
@@ -100,14 +100,14 @@ def export_onnx(model: ModelAdapter, path: Path) -> float:
     except torch.onnx.OnnxExporterError as error:
         reason = " ".join(str(error).split())
         raise HeadtoolError(
-            f"PyTorch cannot export {model.spec} to ONNX: {reason[:200]}; leave --onnx out"
+            f"PyTorch cannot export {model.spec} to ONNX: {reason[:200]}; leave `onnx` out"
         ) from error
     assert program is not None
     program.save(path)
     difference = _difference(whole, path, _inputs(model, batch=3, length=5))
     if not difference <= _TOLERANCE:
         raise HeadtoolError(
-            f"the exported model differs by {difference:.1e} under ONNX Runtime; leave --onnx out"
+            f"the exported model differs by {difference:.1e} under ONNX Runtime; leave `onnx` out"
         )
     return difference
 

@@ -74,7 +74,7 @@ def least_squares_scales(
     if any(handle.calls > 1 for handle in model.handles):
         raise HeadtoolError(
             "layers of this model share their weights, so their heads cannot be scaled one by one; "
-            "leave --rescale out"
+            "leave `rescale` out"
         )
     scales = {
         site: torch.from_numpy(mask.at(site).copy()).to(model.device, torch.float64)

@@ -52,10 +52,13 @@ def check_output(folder: Path | None, *, force: bool) -> None:
     try:
         taken = _exists(folder)
         if taken and not force:
-            raise HeadtoolError(f"{folder} exists already; choose another --out or add --force")
+            raise HeadtoolError(
+                f"{folder} exists already; choose another `out` or add `force=True`"
+            )
         if taken and not _is_replaceable(folder):
             raise HeadtoolError(
-                f"{folder} is no headtool run, so --force does not replace it; choose another --out"
+                f"{folder} is no headtool run, so `force=True` does not replace it; choose "
+                "another `out`"
             )
         # Nothing may be left behind by a command that fails later, so no folder is made yet.
         with tempfile.TemporaryFile(dir=_missing_parents(folder)[1]):
@@ -154,7 +157,7 @@ def _is_replaceable(folder: Path) -> bool:
 
 
 def _unwritable(folder: Path, error: OSError) -> HeadtoolError:
-    return HeadtoolError(f"cannot write {folder}: {error.strerror or error}; choose another --out")
+    return HeadtoolError(f"cannot write {folder}: {error.strerror or error}; choose another `out`")
 
 
 def describe_file(path: Path) -> dict[str, Any]:

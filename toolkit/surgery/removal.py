@@ -155,6 +155,6 @@ def open_gates(handles: Sequence[SiteHandle], mask: HeadMask) -> dict[AttentionS
 
 def _refusal(module: nn.Module, reason: str) -> HeadtoolError:
     return HeadtoolError(
-        f"heads of {type(module).__name__} cannot be removed: {reason}; --bake writes a model of "
+        f"heads of {type(module).__name__} cannot be removed: {reason}; `bake` writes a model of "
         "full size in which they put out nothing"
     )

@@ -146,7 +146,7 @@ def test_a_malicious_checkpoint_runs_nothing(
     path = save({**harmless, "x": ATTACKS[name](mark)}, tmp_path / "c.pt", zipped=zipped)
     text = message(path)
     assert name in text
-    assert "--trust-checkpoint" in text
+    assert "`trust_checkpoint=True`" in text
     assert not mark.exists()
 
 
@@ -212,7 +212,7 @@ def test_pickles_of_other_protocols_are_refused_too(tmp_path: Path) -> None:
 def test_a_torchscript_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "c.pt"
     torch.jit.save(torch.jit.trace(torch.nn.Linear(2, 2), torch.zeros(1, 2)), path)
-    assert "--trust-checkpoint" in message(path)
+    assert "`trust_checkpoint=True`" in message(path)
 
 
 # -- what is damaged ----------------------------------------------------------------------------

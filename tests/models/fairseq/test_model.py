@@ -332,7 +332,7 @@ MISFITS = {
         "x", "translation", {"source": ("a",), "target": ("l",)}, True, ("yy", "xx")
     ),
     "67% of the symbols": TextData("x", "translation", {"source": ("a q",), "target": ("q",)}),
-    "with --bpe none": TextData("x", "translation", {"source": ("Hello there",), "target": ("l",)}),
+    "with `bpe=none`": TextData("x", "translation", {"source": ("Hello there",), "target": ("l",)}),
     "with its dictionaries": TextData(
         "x", "translation", {"source": ("q",), "target": ("q",)}, True
     ),

@@ -264,7 +264,7 @@ def test_dictionaries_come_from_the_flag_the_checkpoint_s_folder_or_the_data(
     load(path)
     move(second, flag)
     text = refusal(path)
-    assert "--fairseq-data" in text
+    assert "`fairseq_data`" in text
     assert all(str(folder) in text for folder in (run, first, "dict.xx.txt", "dict.yy.txt"))
     load(path, data=str(flag))
     move(flag, run)
@@ -348,7 +348,7 @@ def test_segmentations_that_cannot_be_are_one_line(
     monkeypatch.setitem(sys.modules, "fastBPE", None)
     for bpe, text in (
         ("sentencepice:x", "did you mean 'sentencepiece'?"),
-        ("sentencepiece", "--bpe sentencepiece:FILE"),
+        ("sentencepiece", "`bpe=sentencepiece:FILE`"),
         (f"sentencepiece:{tmp_path / 'none'}", "no such file"),
         (f"sentencepiece:{other}", "is no sentencepiece file"),
         ("none:x", "takes no file"),

@@ -157,12 +157,12 @@ def _reason(path: Path, error: BaseException) -> str:
     if forbidden:
         return (
             f"{quoted_path(path)} needs {forbidden[1]}, which is not loaded because unpickling it "
-            "could run any code; if you trust the file's origin, add --trust-checkpoint"
+            "could run any code; if you trust the file's origin, add `trust_checkpoint=True`"
         )
     if "weights_only" in str(error) and "archive" in str(error).lower():
         return (
             f"{quoted_path(path)} is an archive that can run code (TorchScript or PyTorch's oldest "
-            "format); if you trust the file's origin, add --trust-checkpoint"
+            "format); if you trust the file's origin, add `trust_checkpoint=True`"
         )
     return (
         f"{quoted_path(path)} is damaged, cut short or no checkpoint of fairseq-train "

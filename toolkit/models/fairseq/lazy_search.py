@@ -196,7 +196,7 @@ class Vocabulary:
             values[part], tokens[part] = best, found
         if values.isnan().any():
             raise HeadtoolError(
-                "the model's scores are not finite; check the weights, or try --dtype float32"
+                "the model's scores are not finite; check the weights, or try `dtype=float32`"
             )
         return values, tokens
 

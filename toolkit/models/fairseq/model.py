@@ -209,8 +209,8 @@ class FairseqModel(ModelAdapter):
         if data.pretokenized:
             raise HeadtoolError(f"{share}; use data that was binarised with its dictionaries")
         raise HeadtoolError(
-            f"{share} with --bpe {self.bpe.name}; name the segmentation that it was trained with, "
-            "such as --bpe sentencepiece:FILE"
+            f"{share} with `bpe={self.bpe.name}`; name the segmentation that it was trained with, "
+            "such as `bpe=sentencepiece:FILE`"
         )
 
     # -- batches ----------------------------------------------------------------------------

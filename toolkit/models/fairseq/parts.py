@@ -138,7 +138,7 @@ def architecture(options: Mapping[str, Any], path: Path) -> Namespace:
     for option in _UNSUPPORTED:
         if options.get(option):
             raise HeadtoolError(
-                f"{quoted_path(path)} was trained with --{option.replace('_', '-')}, "
+                f"{quoted_path(path)} was trained with fairseq-train --{option.replace('_', '-')}, "
                 "which headtool does not support"
             )
     checked = Namespace()
@@ -184,7 +184,7 @@ def build(
             raise HeadtoolError(
                 f"{quoted_path(path)} has {len(embeddings)} {side} embeddings but its dictionary "
                 f"has {len(dictionary)} symbols; name the folder of its own dictionaries with "
-                "--fairseq-data DIR"
+                "`fairseq_data`"
             )
     try:
         with torch.random.fork_rng(devices=[]):  # random weights, soon overwritten
@@ -227,7 +227,7 @@ def load_dictionaries(
             return source, target
     looked = ", ".join(map(quoted_path, folders))
     names = " and ".join(f"dict.{language}.txt" for language in dict.fromkeys(languages))
-    raise HeadtoolError(f"no {names} in {looked}; name their folder with --fairseq-data DIR")
+    raise HeadtoolError(f"no {names} in {looked}; name their folder with `fairseq_data`")
 
 
 def _recorded_folders(options: Mapping[str, Any], path: Path) -> list[Path]:
@@ -303,12 +303,12 @@ def load_segmentation(bpe: str | None, folder: Path) -> Segmentation:
             raise unknown("BPE", name, _SEGMENTATION_FILE)
         wants_file = _SEGMENTATION_FILE[name] is not None
         if wants_file and not rest:
-            raise HeadtoolError(f"--bpe {name} needs its file: --bpe {name}:FILE")
+            raise HeadtoolError(f"`bpe={name}` needs its file: `bpe={name}:FILE`")
         if colon and not wants_file:
-            raise HeadtoolError(f"--bpe {name} takes no file, got {quoted(rest)}")
+            raise HeadtoolError(f"`bpe={name}` takes no file, got {quoted(rest)}")
         file = user_path(rest)
         if wants_file and not file.is_file():
-            raise HeadtoolError(f"no such file: {quoted_path(file)}; check --bpe {name}:FILE")
+            raise HeadtoolError(f"no such file: {quoted_path(file)}; check `bpe={name}:FILE`")
     if name == "none":
         return Segmentation()
     return Segmentation(name, _encoder(name, file), file if file.is_file() else None)
@@ -324,9 +324,9 @@ def _encoder(name: str, file: Path) -> Any:
         with contextlib.redirect_stderr(io.StringIO()):
             return build_bpe(Namespace(bpe=name, **arguments))
     except ImportError as error:
-        raise HeadtoolError(f"--bpe {name}: {' '.join(str(error).split())}") from error
+        raise HeadtoolError(f"`bpe={name}`: {' '.join(str(error).split())}") from error
     except (OSError, RuntimeError, ValueError, LookupError, TypeError, SystemExit) as error:
         raise HeadtoolError(
             f"{quoted_path(file)} is no {name} file, or damaged; name the right one with "
-            f"--bpe {name}:FILE, or --bpe none for text that is segmented already"
+            f"`bpe={name}:FILE`, or `bpe=none` for text that is segmented already"
         ) from error

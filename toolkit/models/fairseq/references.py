@@ -53,7 +53,7 @@ def _report_subwords(spec: str, targets: Sequence[str]) -> None:
     subwords = sorted(symbol for symbol in symbols if symbol[:1] == "▁" or symbol[-2:] == "@@")
     if subwords:
         _LOGGER.warning(
-            "%s holds subwords such as %s, and no --bpe says how to join them: they are compared "
+            "%s holds subwords such as %s, and no `bpe` says how to join them: they are compared "
             "as they are, which is not the BLEU that others report",
             spec,
             subwords[0],
