@@ -50,11 +50,12 @@ def test_a_command_names_its_options(
 
 def test_a_command_on_a_run_names_its_options(headtool: Run, tmp_path: Path) -> None:
     run = tmp_path / "run"
+    (tmp_path / "1").touch()
     assert headtool("ablate", "--heads", "enc-self.0.0", "--limit", 2, "--out", run).code == 0
     done = headtool("test", run, "--alpha", 2)
     assert done.err == "error: --alpha must be between 0 and 1, got 2\n"
-    done = headtool("report", run, "--out", run / "run.json")
-    assert done.err.endswith("run.json exists already; choose another --out or add --force\n")
+    done = headtool("report", run, "--out", tmp_path / "1")
+    assert done.err.endswith("1 exists already; choose another --out or add --force\n")
 
 
 def test_python_names_fields() -> None:
