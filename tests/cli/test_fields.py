@@ -9,10 +9,11 @@ import pytest
 import typer
 
 import headtool as library
+from headtool.cli.console import prepare_messages
 from headtool.cli.fields import set_command, with_options
 from headtool.cli.main import app
 
-from .conftest import Run
+from .conftest import Run, settings_of_the_process
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 
@@ -92,15 +93,9 @@ def test_fields_become_options_of_the_command(command: str, text: str, shown: st
     assert with_options(text) == shown
 
 
-def test_notes_name_options_too(headtool: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    logger = logging.getLogger("headtool.data")
-    read = library.load_data
-
-    def warned(*arguments: object, **options: object) -> object:
-        logger.warning("`batch_tokens` is %d, and `unheard_of`", 7)
-        return read(*arguments, **options)  # type: ignore[arg-type]
-
-    monkeypatch.setattr("headtool.data.load_data", warned)
-    done = headtool("score", "--limit", 2)
-    assert done.code == 0
-    assert "--batch-tokens is 7, and `unheard_of`\n" in done.err
+def test_notes_name_options_too(capsys: pytest.CaptureFixture[str]) -> None:
+    set_command(COMMANDS["score"], COMMANDS.values())
+    with settings_of_the_process():
+        prepare_messages()
+        logging.getLogger("headtool.data").warning("`batch_tokens` is %d, `unheard_of`", 7)
+    assert capsys.readouterr().err == "--batch-tokens is 7, `unheard_of`\n"
