@@ -150,7 +150,11 @@ COMMANDS = [
     ("suffix", "score --data table.xlsx", ["'.xlsx'", ".csv"]),
     ("folder", "score --data folder", ["'folder' is a folder", "name a .tsv"]),
     ("no label", "score --data gap.tsv", ["'gap.tsv', line 3", "label", "remove the row"]),
-    ("no text column", "score --data names.tsv", ["'names.tsv'", "'a', 'b'", "--columns, like text_a="]),
+    (
+        "no text column",
+        "score --data names.tsv",
+        ["'names.tsv'", "'a', 'b'", "--columns, like text_a="],
+    ),
     (
         "wrong labels",
         "score --model {bert} --data labels.tsv",
