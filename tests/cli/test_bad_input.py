@@ -302,7 +302,7 @@ def test_only_near_names_are_suggested(headtool) -> None:
 def test_force_without_a_place(headtool) -> None:
     done = headtool("score", "--force")
     assert done.code == 2
-    assert done.err == "error: --force replaces a run at --out, which is missing; add --out DIR\n"
+    assert done.err == "error: --force replaces a run at --out, which is missing; give --out\n"
 
 
 @pytest.mark.parametrize(("name", "command", "parts"), COMMANDS, ids=lambda value: str(value)[:30])
