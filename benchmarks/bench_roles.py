@@ -43,12 +43,12 @@ def peak_of(model_spec: str, treebank: str | None, sentences: int) -> None:
     from pathlib import Path
 
     from headtool.data.conllu import read_treebank
-    from headtool.models import load_model, pieces_of
+    from headtool.models import load_model
     from headtool.patterns.counting import count_roles, request_roles
     from headtool.patterns.parses import encode_treebank
 
     model = load_model(model_spec)
-    pieces = pieces_of(model)
+    pieces = model.pieces()
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "made-up.conllu"
         if treebank is None:

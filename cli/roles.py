@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headtool.analysis.comparison import Comparison
     from headtool.analysis.role_runs import SavedRoles
     from headtool.data.conllu import Treebank
-    from headtool.models.base import Examples
+    from headtool.models.base import Examples, ModelAdapter
     from headtool.models.pieces import Pieces
     from headtool.patterns.parses import Parse
 
@@ -161,7 +161,6 @@ def roles(
         from headtool.data.conllu import read_treebank
         from headtool.engine.provenance import provenance
         from headtool.heads import parse_kinds
-        from headtool.models import pieces_of
         from headtool.patterns.counting import count_roles, request_roles
         from headtool.results.runs import site_frame
 
@@ -172,7 +171,7 @@ def roles(
         request = request_roles(
             adapter, trees, kinds=kinds, roles=names, common=common, frequencies=frequencies
         )
-        pieces = pieces_of(adapter)
+        pieces = adapter.pieces()
         if trees is not None:
             examples, parses, described = _parsed(pieces, trees, reading.batch_tokens, show.quiet)
         else:
@@ -268,7 +267,7 @@ def _saved(folder: Path, context: typer.Context) -> SavedRoles:
 
 
 def _parsed(
-    pieces: Pieces, trees: Treebank, batch_tokens: int, quiet: bool
+    pieces: Pieces[ModelAdapter], trees: Treebank, batch_tokens: int, quiet: bool
 ) -> tuple[Examples, tuple[Parse, ...], dict[str, Any]]:
     """Tokenise a treebank, saying what was left out."""
     from headtool.patterns.parses import encode_treebank

@@ -16,7 +16,6 @@ from headtool.methods.base import Job, Method, Scored, option
 from headtool.metrics import get_metric
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import BLEU, TOKENIZERS, TRANSLATION_METRICS
-from headtool.models import generator
 from headtool.searching import Search
 
 __all__ = ["Ablation"]
@@ -96,7 +95,7 @@ class Ablation(Method):
         search = None
         if metric.name in TRANSLATION_METRICS:
             asked = Search(beam=self.beam, length_penalty=self.length_penalty)
-            search = generator(job.model, asked).search
+            search = job.model.generator(asked).search
         elif self.beam is not None or self.length_penalty is not None:
             raise HeadtoolError(
                 f"ablation.beam and ablation.length_penalty are for metrics that decode, not for "
@@ -110,6 +109,7 @@ class Ablation(Method):
             metric,
             search=search,
             replacement=replacement(self.replacement, seed=job.seed),
+            execute=job.execute,
             progress=job.progress,
         )
         outcomes = measured.outcomes

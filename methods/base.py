@@ -7,7 +7,7 @@ import math
 import types
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
 
@@ -16,9 +16,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.engine.measurement import Measured, measure
+from headtool.engine.measurement import Measure, measure
 from headtool.engine.provenance import provenance
-from headtool.engine.units import Keep, unkept
+from headtool.engine.units import Executor, Keep, in_turn, unkept
 from headtool.errors import HeadtoolError, nearest
 from headtool.heads import HeadMask, Kind, Sites
 from headtool.metrics import metric_of_model
@@ -40,9 +40,6 @@ __all__ = [
 ]
 
 T = TypeVar("T")
-
-Measure = Callable[..., Measured]
-"""What takes the arguments of `headtool.engine.measurement.measure`."""
 
 
 def option(default: T, help: str, *, choices: Iterable[str] = ()) -> T:
@@ -82,6 +79,8 @@ class Job:
         hands its own in, which keeps what is finished and runs no mask twice.
     keep
         Computes a part of the work by name, or returns what was kept of an interrupted run.
+    execute
+        Runs units of work; methods pass it on to the primitives, and to `measure`.
     """
 
     model: ModelAdapter
@@ -92,6 +91,7 @@ class Job:
     progress: Progress = silent
     measure: Measure = measure
     keep: Keep = unkept
+    execute: Executor = in_turn
 
     def columns(self, per_head: NDArray[np.float64]) -> NDArray[np.float64]:
         """Pick the job's heads from an array whose last axis runs over all heads of the model."""
@@ -205,6 +205,7 @@ class Method(ABC):
         progress: Progress = silent,
         measure: Measure = measure,
         keep: Keep = unkept,
+        execute: Executor = in_turn,
     ) -> HeadScores:
         """Score the heads of a model on a data set.
 
@@ -226,6 +227,8 @@ class Method(ABC):
             Runs masks, for methods that do; see `Job`.
         keep
             Keeps finished parts of the work, for methods that have any; see `Job`.
+        execute
+            Runs units of work, a batch each; see `headtool.engine.units.Executor`.
 
         Returns
         -------
@@ -234,7 +237,7 @@ class Method(ABC):
         """
         measured_by = metric_of_model(model, metric)
         sites = model.sites.restrict(kinds)
-        job = Job(model, examples, sites, measured_by, seed, progress, measure, keep)
+        job = Job(model, examples, sites, measured_by, seed, progress, measure, keep, execute)
         scored = self.compute(job)
         frame = score_frame(self.name, job.sites, scored.score, scored.stderr, **scored.columns)
         source = provenance(model, examples, self.name, self.settings(), measured_by.name, seed)

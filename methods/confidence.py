@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.engine.observation import observe
+from headtool.engine.observation import Summary, observe
 from headtool.heads import AttentionSite
 from headtool.methods.base import Job, Method, Scored, influence_stderr, option, ratio_of_sums
 from headtool.models.base import Batch
@@ -47,7 +48,7 @@ class Confidence(Method):
     def compute(self, job: Job) -> Scored:
         """Stream the attention of the data set."""
         sums = _TokenSums(self, job)
-        observe(job.model, job.examples, [sums], progress=job.progress)
+        observe(job.model, job.examples, [sums], execute=job.execute, progress=job.progress)
         score, influence = ratio_of_sums(sums.values, sums.tokens)
         return Scored(score, influence_stderr(influence))
 
@@ -62,12 +63,12 @@ class _TokenSums:
         self.method = method
         self.sites = job.sites
 
-    def update(
+    def summarise(
         self, site: AttentionSite, attention: Tensor, contexts: Tensor, batch: Batch
-    ) -> None:
-        """Add one site of one batch."""
+    ) -> Summary:
+        """Sum over the counted tokens of one site of one batch."""
         if site not in self.sites.items:
-            return
+            return {}
         queries = batch.queries[site.kind]
         counted = queries.real
         if self.method.exclude != "none":
@@ -78,7 +79,12 @@ class _TokenSums:
             values = attention.amax(dim=-1)
         else:
             values = torch.special.xlogy(attention, attention).sum(dim=-1)
-        columns = self.sites.columns(site)
         kept = values.masked_fill(~counted[:, None], 0.0).sum(dim=-1)
-        self.values[batch.index, columns] = kept.cpu().numpy()
-        self.tokens[batch.index, columns] = counted.sum(dim=-1, keepdim=True).cpu().numpy()
+        tokens = counted.sum(dim=-1, keepdim=True)
+        return {"values": kept.cpu().numpy(), "tokens": tokens.cpu().numpy()}
+
+    def add(self, site: AttentionSite, examples: NDArray[np.int64], summary: Summary) -> None:
+        """Put the sums of one site of one batch in their place."""
+        columns = self.sites.columns(site)
+        self.values[examples, columns] = summary["values"]
+        self.tokens[examples, columns] = summary["tokens"]

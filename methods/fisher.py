@@ -84,7 +84,7 @@ class Fisher(Method):
             rng = np.random.default_rng(job.seed)
             chosen = np.sort(rng.choice(len(examples), self.samples, replace=False))
             examples = examples.take(chosen)
-        gradients = differentiate(job.model, examples, progress=job.progress)
+        gradients = differentiate(job.model, examples, execute=job.execute, progress=job.progress)
         per_unit = job.columns(gradients.per_example)
         if self.granularity == "batch":
             starts = np.arange(0, len(per_unit), self.batch_size)

@@ -79,7 +79,9 @@ class Gradient(Method):
 
     def compute(self, job: Job) -> Scored:
         """Score by one backward pass over the data."""
-        gradients = differentiate(job.model, job.examples, progress=job.progress)
+        gradients = differentiate(
+            job.model, job.examples, execute=job.execute, progress=job.progress
+        )
         raw, influence = self._raw(job, gradients)
         score = raw
         if self.normalize != "none":

@@ -72,7 +72,13 @@ class Lrp(Method):
 
     def compute(self, job: Job) -> Scored:
         """Score by one backward pass over the data."""
-        found = propagate(job.model, job.examples, rule=self.rule, progress=job.progress)
+        found = propagate(
+            job.model,
+            job.examples,
+            rule=self.rule,
+            execute=job.execute,
+            progress=job.progress,
+        )
         relevance = job.columns(found.per_example)
         shares = np.zeros_like(relevance)
         for site in job.sites:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from headtool.engine.differentiation import frozen
 from headtool.engine.evaluation import finite_forward
+from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import AttentionSite
 from headtool.methods.relevance_rules import relevance_rules
 from headtool.models.base import Batch, Examples, ModelAdapter
@@ -43,7 +45,12 @@ class Relevance:
 
 
 def propagate(
-    model: ModelAdapter, examples: Examples, *, rule: str = "attnlrp", progress: Progress = silent
+    model: ModelAdapter,
+    examples: Examples,
+    *,
+    rule: str = "attnlrp",
+    execute: Executor = in_turn,
+    progress: Progress = silent,
 ) -> Relevance:
     """Propagate each prediction back to the heads' outputs, one backward pass a batch.
 
@@ -53,44 +60,56 @@ def propagate(
         The model and its data set. A translation model reads the reference up to each token.
     rule
         One of `headtool.methods.relevance_rules.RULES`.
+    execute
+        Who runs the units, a batch each.
     progress
         Reports progress.
     """
     relevance = np.zeros((len(examples), model.sites.n_heads))
     explained = np.zeros(len(examples))
-    batches = examples.batches()
     with frozen(model.module):
-        for index in progress(batches, total=len(batches), label="relevance"):
-            batch = model.collate(examples, index)
-            contexts: dict[AttentionSite, Tensor] = {}
-
-            def keep(
-                site: AttentionSite, seen: Tensor, contexts: dict[AttentionSite, Tensor] = contexts
-            ) -> Tensor:
-                contexts[site] = seen if seen.requires_grad else seen.detach().requires_grad_()
-                return contexts[site]
-
-            outputs: list[Tensor] = []
-            hook = model.module.register_forward_hook(_catcher(outputs))
-            try:
-                with (
-                    torch.enable_grad(),
-                    relevance_rules(model.module, rule),
-                    model.intercept(keep, batch),
-                ):
-                    finite_forward(model, batch, examples)
-            finally:
-                hook.remove()
-            top = _explained(model, batch, outputs[-1])
-            gradients = torch.autograd.grad(top.sum(), list(contexts.values()), allow_unused=True)
-            explained[index] = top.detach().double().cpu().numpy()
-            for (site, seen), gradient in zip(contexts.items(), gradients, strict=True):
-                if gradient is not None:
-                    real = batch.queries[site.kind].real
-                    own = (seen.detach().double() * gradient.double()).sum(dim=-1)
-                    own = (own * real[..., None]).sum(dim=1)
-                    relevance[index, model.sites.columns(site)] = own.cpu().numpy()
+        for unit, result in run_units(
+            cut(examples.batches()),
+            lambda: partial(_propagated, model, examples, rule),
+            label="relevance",
+            execute=execute,
+            progress=progress,
+        ):
+            relevance[unit.examples] = result["relevance"]
+            explained[unit.examples] = result["explained"]
     return Relevance(relevance, explained)
+
+
+def _propagated(model: ModelAdapter, examples: Examples, rule: str, unit: Unit) -> UnitResult:
+    """Propagate the predictions of one batch."""
+    batch = model.collate(examples, unit.examples)
+    contexts: dict[AttentionSite, Tensor] = {}
+
+    def keep(site: AttentionSite, seen: Tensor) -> Tensor:
+        contexts[site] = seen if seen.requires_grad else seen.detach().requires_grad_()
+        return contexts[site]
+
+    outputs: list[Tensor] = []
+    hook = model.module.register_forward_hook(_catcher(outputs))
+    try:
+        with (
+            torch.enable_grad(),
+            relevance_rules(model.module, rule),
+            model.intercept(keep, batch),
+        ):
+            finite_forward(model, batch, examples)
+    finally:
+        hook.remove()
+    top = _explained(model, batch, outputs[-1])
+    gradients = torch.autograd.grad(top.sum(), list(contexts.values()), allow_unused=True)
+    relevance = np.zeros((len(batch), model.sites.n_heads))
+    for (site, seen), gradient in zip(contexts.items(), gradients, strict=True):
+        if gradient is not None:
+            real = batch.queries[site.kind].real
+            own = (seen.detach().double() * gradient.double()).sum(dim=-1)
+            own = (own * real[..., None]).sum(dim=1)
+            relevance[:, model.sites.columns(site)] = own.cpu().numpy()
+    return {"relevance": relevance, "explained": top.detach().double().cpu().numpy()}
 
 
 def _catcher(outputs: list[Tensor]) -> Callable[..., None]:

@@ -162,10 +162,11 @@ class _Game:
         unknown = {kept.tobytes(): kept for kept in sets if kept.tobytes() not in self.known}
         if unknown:
             masks = [self.job.mask(kept) for kept in unknown.values()]
+            given = self.job.model, self.job.examples, masks
             if isinstance(self.metric, TranslationMetric):
-                outcomes = measure(self.job.model, self.job.examples, masks, self.metric).outcomes
+                outcomes = measure(*given, self.metric, execute=self.job.execute).outcomes
             else:
-                outcomes = evaluate(self.job.model, self.job.examples, masks, chained=True)
+                outcomes = evaluate(*given, chained=True, execute=self.job.execute)
             for i, (key, kept) in enumerate(unknown.items()):
                 self.known[key] = self._value(outcomes.row(i), kept)
         return [self.known[kept.tobytes()] for kept in sets]

@@ -20,7 +20,18 @@ class Search:
     length_penalty
         Scores are divided by the length to the power of this.
     max_length
-        Most tokens that are generated for a sentence, the end-of-sentence token included.
+        Most tokens that are generated for a sentence, the end-of-sentence token included; at least
+        2.
+
+    Raises
+    ------
+    HeadtoolError
+        If `beam` or `max_length` is too small.
+
+    Examples
+    --------
+    >>> Search(beam=1)
+    Search(beam=1, length_penalty=None, max_length=None)
     """
 
     beam: int | None = None

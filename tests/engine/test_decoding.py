@@ -15,7 +15,7 @@ from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.models import load_model
 from headtool.models.fairseq.beam import BeamSearch
-from headtool.models.fairseq.model import FairseqModel, load_fairseq
+from headtool.models.fairseq.model import FairseqModel
 
 LINES = ("a b c", "", "f e d c b a", "b b", "g h")
 PAIRS = TextData("pairs", "translation", {"source": LINES, "target": LINES})
@@ -24,9 +24,7 @@ GREEDY = Search(beam=1, max_length=9)
 
 @pytest.fixture
 def model(save_fairseq: Callable[..., Path]) -> FairseqModel:
-    return load_fairseq(
-        f"fairseq:{save_fairseq()}", device=torch.device("cpu"), dtype=torch.float32
-    )
+    return FairseqModel.load(str(save_fairseq()), device=torch.device("cpu"), dtype=torch.float32)
 
 
 def single_heads(model: FairseqModel) -> list[HeadMask]:

@@ -14,15 +14,14 @@ import torch
 
 from headtool.builtin import mt
 from headtool.data import TextData, load_data
-from headtool.engine.measurement import described, measure
+from headtool.engine.measurement import described, measure, reference_texts
 from headtool.engine.replacement import Mean, Resample
 from headtool.errors import HeadtoolError
 from headtool.heads import Head, HeadMask
 from headtool.metrics import get_metric
 from headtool.metrics.base import Metric
-from headtool.models import generator, load_model
-from headtool.models.fairseq.model import FairseqModel, load_fairseq
-from headtool.models.fairseq.references import references
+from headtool.models import load_model
+from headtool.models.fairseq.model import FairseqModel
 from headtool.quiet import silence
 from headtool.searching import Search
 
@@ -185,7 +184,7 @@ def test_metrics_of_predictions_do_not_decode(
 
 
 def test_provenance_says_how(builtin: FairseqModel) -> None:
-    search = generator(builtin, Search()).search
+    search = builtin.generator(Search()).search
     found = described(seq2seq("bleu"), search)
     assert found["signature"].startswith("BLEU|nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|")
     assert found["search"]["beam"] == 5
@@ -239,8 +238,8 @@ def pieces(tmp_path: Path) -> Path:
 def test_references_of_symbols_are_those_of_fairseq_generate(
     save_fairseq: Callable[..., Path], pieces: Path
 ) -> None:
-    model = load_fairseq(
-        f"fairseq:{save_fairseq()}",
+    model = FairseqModel.load(
+        str(save_fairseq()),
         device=torch.device("cpu"),
         dtype=torch.float32,
         bpe=f"sentencepiece:{pieces}",
@@ -253,7 +252,7 @@ def test_references_of_symbols_are_those_of_fairseq_generate(
     dictionary.add_symbol("▁")
     lines = [dictionary.encode_line(line, add_if_not_exist=False).long() for line in targets]
     expected = [dictionary.string(line, "sentencepiece", escape_unk=True) for line in lines]
-    assert references(model, model.encode(data)) == tuple(expected)
+    assert reference_texts(model, model.encode(data)) == tuple(expected)
     assert expected[1] == "c<<unk>>d"
 
 
@@ -261,14 +260,12 @@ def test_references_of_symbols_are_those_of_fairseq_generate(
 def test_subwords_that_nobody_joins_are_reported(
     save_fairseq: Callable[..., Path], caplog: pytest.LogCaptureFixture, binary: bool
 ) -> None:
-    model = load_fairseq(
-        f"fairseq:{save_fairseq()}", device=torch.device("cpu"), dtype=torch.float32
-    )
+    model = FairseqModel.load(str(save_fairseq()), device=torch.device("cpu"), dtype=torch.float32)
     for target, told in (("c@@ d e", True), ("▁c d", True), ("c d", False)):
         columns = {"source": ("a",), "target": (target,)}
         data = TextData("bin", "translation", columns, pretokenized=binary)
         caplog.clear()
-        assert references(model, model.encode(data)) == (target,)
+        assert reference_texts(model, model.encode(data)) == (target,)
         assert ("no `bpe` says how to join them" in caplog.text) is told
 
 
@@ -279,11 +276,11 @@ def test_tokenised_references_are_reported(
     targets = ("a sentence .",) * lines + ("a sentence.",) * 100
     columns = {"source": ("the crane " * 5,) * len(targets), "target": targets}
     data = TextData("text", "translation", columns)
-    assert references(builtin, builtin.encode(data)) == targets
+    assert reference_texts(builtin, builtin.encode(data)) == targets
     assert ("looks tokenised (100 references" in caplog.text) is told
 
 
 def test_references_of_text_are_taken_as_they_are(builtin: FairseqModel) -> None:
     lines = ("  two  spaces ", "")
     data = TextData("text", "translation", {"source": ("the crane", "it"), "target": lines})
-    assert references(builtin, builtin.encode(data)) == lines
+    assert reference_texts(builtin, builtin.encode(data)) == lines

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headtool.engine.evaluation import evaluate, plan
-from headtool.engine.units import Unit, UnitStore, in_turn
+from headtool.engine.evaluation import evaluate
+from headtool.engine.units import Unit, UnitStore, cut, in_turn
 from headtool.errors import HeadtoolError
 from headtool.results.outcomes import Outcomes
 
@@ -27,11 +27,11 @@ def model() -> FamilyModel:
 def test_units_cover_every_mask_and_example_once(model: FamilyModel) -> None:
     examples = model.encode(DATA, batch_tokens=15)
     seen = np.zeros((150, len(examples)), dtype=int)
-    for number, unit in enumerate(plan(examples, 150)):
+    for number, unit in enumerate(cut(examples.batches(), 150)):
         assert unit.number == number
         seen[np.ix_(unit.masks, unit.examples)] += 1
     assert (seen == 1).all()
-    assert len(plan(examples, 0)) == len(examples.batches())
+    assert len(cut(examples.batches(), 0)) == len(examples.batches())
 
 
 def test_an_interrupted_run_continues_to_the_same_bits(model: FamilyModel, tmp_path: Path) -> None:

@@ -24,7 +24,6 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from headtool.data.conllu import Sentence, Treebank, Word
 from headtool.errors import HeadtoolError
-from headtool.models import pieces_of
 from headtool.models.huggingface.model import HuggingFaceModel
 from headtool.models.pieces import Pieces, align
 from headtool.patterns.parses import encode_treebank, parse_of
@@ -149,7 +148,7 @@ def covered(pieces: Pieces, read: Sentence) -> list[str]:
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_every_word_is_a_unit_of_its_own_tokens(name: str) -> None:
-    pieces = pieces_of(adapter(TOKENIZERS[name]()))
+    pieces = adapter(TOKENIZERS[name]()).pieces()
     units = covered(pieces, ROSES)
     if name == "wordpiece":  # "doesn" is unknown, so its token crosses both words
         assert units == ["The", "old", "gardener", "doesn't", "water", "roses", "."]
@@ -160,7 +159,7 @@ def test_every_word_is_a_unit_of_its_own_tokens(name: str) -> None:
 
 
 def test_words_that_share_a_token_are_one_unit_with_all_their_arcs() -> None:
-    pieces = pieces_of(adapter(wordpiece()))
+    pieces = adapter(wordpiece()).pieces()
     cut = pieces.cut(ROSES.text)
     assert cut is not None
     # [CLS] the old garden ##er doesn ' t water rose ##s . [SEP], "doesn" being unknown
@@ -193,7 +192,7 @@ def test_arcs_within_a_unit_and_words_without_tokens_are_left_out() -> None:
 
 
 def test_a_word_that_the_tokenizer_drops_is_counted() -> None:
-    pieces = pieces_of(adapter(wordpiece()))
+    pieces = adapter(wordpiece()).pieces()
     odd = sentence([("water", 0, "root"), ("\u200b", 1, "dep"), ("roses", 1, "obj")])
     parsed = encode_treebank(pieces, Treebank("bank", (odd,)))
     assert parsed.lost == 1
@@ -201,7 +200,7 @@ def test_a_word_that_the_tokenizer_drops_is_counted() -> None:
 
 
 def test_accents_that_a_tokenizer_strips_do_not_move_words() -> None:
-    pieces = pieces_of(adapter(wordpiece()))
+    pieces = adapter(wordpiece()).pieces()
     assert covered(
         pieces, sentence([("Naïve", 2, "amod"), ("roses", 0, "root"), ("!", 2, "p")])
     ) == [
@@ -212,7 +211,7 @@ def test_accents_that_a_tokenizer_strips_do_not_move_words() -> None:
 
 
 def test_long_sentences_are_left_out_and_counted_never_cut() -> None:
-    pieces = pieces_of(adapter(byte_level(), length=30))
+    pieces = adapter(byte_level(), length=30).pieces()
     short = sentence([("water", 0, "root"), ("roses", 1, "obj")])
     long = sentence([("roses", 0, "root"), *[("roses", 1, "x")] * 30])
     parsed = encode_treebank(pieces, Treebank("bank", (long, short, long)))
@@ -223,14 +222,14 @@ def test_long_sentences_are_left_out_and_counted_never_cut() -> None:
 
 
 def test_a_treebank_without_a_usable_arc_is_refused() -> None:
-    pieces = pieces_of(adapter(wordpiece()))
+    pieces = adapter(wordpiece()).pieces()
     only = sentence([("\u200b", 2, "dep"), ("water", 0, "root")])
     with pytest.raises(HeadtoolError, match=r"no dependency.*1 words have no token"):
         encode_treebank(pieces, Treebank("bank", (only,)))
 
 
 def test_a_treebank_of_another_language_is_refused() -> None:
-    pieces = pieces_of(adapter(wordpiece()))
+    pieces = adapter(wordpiece()).pieces()
     foreign = sentence([("xyz", 0, "root"), *[("qqq", 1, "obj")] * 9])
     with pytest.raises(HeadtoolError, match="83% of the tokens of bank are unknown to tiny"):
         encode_treebank(pieces, Treebank("bank", (foreign,)))
@@ -238,7 +237,7 @@ def test_a_treebank_of_another_language_is_refused() -> None:
 
 def test_rows_are_what_the_model_reads() -> None:
     model = adapter(wordpiece())
-    pieces = pieces_of(model)
+    pieces = model.pieces()
     examples = encode_treebank(pieces, Treebank("bank", (ROSES,))).examples
     batch = model.collate(examples, np.arange(1))
     assert batch.inputs["input_ids"][0].tolist() == model.tokenizer(ROSES.text)["input_ids"]
@@ -299,7 +298,7 @@ def test_slow_tokenizers_are_aligned_by_their_characters(
         vocab=str(tmp_path / "vocab.json"),
     )
     assert not tokenizer.is_fast
-    units = covered(pieces_of(adapter(tokenizer)), ROSES)
+    units = covered(adapter(tokenizer).pieces(), ROSES)
     assert units[:3] == ["The", "old", "gardener"]
     assert units[-3:] == ["water", "roses", "."]
 
@@ -308,13 +307,13 @@ def test_slow_tokenizers_are_aligned_by_their_characters(
 def test_symbols_of_fairseq_are_found_in_the_text(
     bpe: str, sentencepiece_file: Path, save_fairseq: Callable[..., Path]
 ) -> None:
-    from headtool.models.fairseq.model import load_fairseq
+    from headtool.models.fairseq.model import FairseqModel
 
     name = bpe if bpe == "none" else f"{bpe}:{sentencepiece_file}"
-    model = load_fairseq(
-        f"fairseq:{save_fairseq()}", device=torch.device("cpu"), dtype=torch.float32, bpe=name
+    model = FairseqModel.load(
+        str(save_fairseq()), device=torch.device("cpu"), dtype=torch.float32, bpe=name
     )
-    pieces = pieces_of(model)
+    pieces = model.pieces()
     assert pieces.wordwise is (bpe == "none")
     if bpe == "none":
         read = sentence([("a", 2, "x"), ("b", 0, "root"), ("c", 2, "y")], glued="2").spaced()

@@ -15,7 +15,6 @@ from torch import Tensor
 from headtool.data.conllu import Sentence, Treebank, Word
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Kind, Sites
-from headtool.models import pieces_of
 from headtool.models.base import Batch, ModelAdapter, Queries
 from headtool.models.huggingface.model import HuggingFaceModel
 from headtool.patterns.counting import count_roles, request_roles
@@ -37,7 +36,9 @@ def fed(parses: Sequence[Parse], maps: Tensor, kind: Kind = "enc-self") -> RoleC
     real = torch.ones(maps.shape[0], maps.shape[-1], dtype=torch.bool)
     queries = Queries(real, ~real, ~real)
     batch = Batch(np.arange(len(parses)), {}, torch.empty(0), {kind: queries})
-    statistic.update(site, maps, torch.empty(0), batch)
+    summary = statistic.summarise(site, maps, torch.empty(0), batch)
+    if summary:
+        statistic.add(site, batch.index, summary)
     return statistic.counts
 
 
@@ -248,9 +249,9 @@ def attention_of(model: HuggingFaceModel, text: str) -> list[np.ndarray]:
 def test_counts_equal_literal_loops_over_the_librarys_own_attention(name: str) -> None:
     model, bank = MODELS[name](), grown(5)
     causal = name == "llama"
-    parsed = encode_treebank(pieces_of(model), bank, batch_tokens=60)
+    parsed = encode_treebank(model.pieces(), bank, batch_tokens=60)
     counts, _ = count_roles(
-        pieces_of(model),
+        model.pieces(),
         parsed.examples,
         request_roles(model, bank, roles=["syntactic"]),
         parses=parsed.parses,
@@ -298,11 +299,9 @@ def test_every_role_is_counted_whatever_the_batches(name: str) -> None:
     model, bank = MODELS[name](), grown(6)
     found = []
     for batch_tokens in (10_000, 12):
-        parsed = encode_treebank(pieces_of(model), bank, batch_tokens=batch_tokens)
+        parsed = encode_treebank(model.pieces(), bank, batch_tokens=batch_tokens)
         request = request_roles(model, bank, common=2)
-        counts, notes = count_roles(
-            pieces_of(model), parsed.examples, request, parses=parsed.parses
-        )
+        counts, notes = count_roles(model.pieces(), parsed.examples, request, parses=parsed.parses)
         found.append(counts)
         assert [one.role for one in counts if one.role != "induction"] == [
             *("positional", *(("previous-token",) if name == "llama" else ())),
@@ -317,16 +316,16 @@ def test_every_role_is_counted_whatever_the_batches(name: str) -> None:
 
 def test_fairseq_encoders_and_decoders_have_roles(save_fairseq: Callable[..., Path]) -> None:
     from headtool.data import TextData
-    from headtool.models.fairseq.model import load_fairseq
+    from headtool.models.fairseq.model import FairseqModel
 
-    model: ModelAdapter = load_fairseq(
-        f"fairseq:{save_fairseq()}", device=torch.device("cpu"), dtype=torch.float32
+    model: ModelAdapter = FairseqModel.load(
+        str(save_fairseq()), device=torch.device("cpu"), dtype=torch.float32
     )
     columns = {"source": ("a b c d", "e f g"), "target": ("l k j", "d e f g")}
     examples = model.encode(TextData("pairs", "translation", columns))
     request = request_roles(model, None, common=0)
     assert request.kinds == ("enc-self", "dec-self")
-    counts, _ = count_roles(pieces_of(model), examples, request)
+    counts, _ = count_roles(model.pieces(), examples, request)
     by_role = {(one.role, one.sites.kinds[0]): one for one in counts}
     # Source: 4 and 3 words, each seen from 4 and 3. Target: the first word has one key only.
     assert by_role["rare-token", "enc-self"].queries[0] == 7
@@ -334,10 +333,10 @@ def test_fairseq_encoders_and_decoders_have_roles(save_fairseq: Callable[..., Pa
     assert by_role["first-token", "dec-self"].queries[0] == 3 + 4
     assert ("previous-token", "enc-self") not in by_role
     letters = Treebank("letters", (grown_letters(),))
-    parsed = encode_treebank(pieces_of(model), letters)
+    parsed = encode_treebank(model.pieces(), letters)
     request = request_roles(model, letters)
     assert request.kinds == ("enc-self",)
-    counts, _ = count_roles(pieces_of(model), parsed.examples, request, parses=parsed.parses)
+    counts, _ = count_roles(model.pieces(), parsed.examples, request, parses=parsed.parses)
     assert counts[-1].role == "syntactic"
     assert counts[-1].queries.tolist() == [2, 1]
 
@@ -366,7 +365,7 @@ def test_masked_language_models_read_the_text_unmasked() -> None:
     mask = fast.mask_token_id
     assert any(mask in row["input_ids"] for row in examples.rows)
     request = request_roles(model, None, roles=["first-token"])
-    (counts,), _ = count_roles(pieces_of(model), examples, request)
+    (counts,), _ = count_roles(model.pieces(), examples, request)
     ordinary = len(fast(" ".join(WORDS * 4), add_special_tokens=False)["input_ids"])
     assert counts.queries[0] == ordinary
 
@@ -405,20 +404,20 @@ def test_frequencies_of_no_known_token_are_refused(tmp_path: Path) -> None:
     (tmp_path / "counts").write_text("unheard 5\n")
     model, bank = bert(), grown(2)
     request = request_roles(model, bank, roles=["rare-token"], frequencies=str(tmp_path / "counts"))
-    parsed = encode_treebank(pieces_of(model), bank)
+    parsed = encode_treebank(model.pieces(), bank)
     with pytest.raises(HeadtoolError, match="no token of `frequencies` is in the vocabulary"):
-        count_roles(pieces_of(model), parsed.examples, request, parses=parsed.parses)
+        count_roles(model.pieces(), parsed.examples, request, parses=parsed.parses)
 
 
 def test_frequencies_decide_what_is_rare(tmp_path: Path) -> None:
     lines = ["gard 1", "##eners 9", "wate 9", "##r 9", "old 9", "rose 9", "##s 9", "the 9"]
     (tmp_path / "counts").write_text("\n".join([*lines, "cat 9", "saw 9", "them 9", ". 9"]))
     model, bank = bert(), grown(2)
-    parsed = encode_treebank(pieces_of(model), bank)
+    parsed = encode_treebank(model.pieces(), bank)
     request = request_roles(
         model, bank, roles=["rare-token"], common=1, frequencies=str(tmp_path / "counts")
     )
-    (counts,), notes = count_roles(pieces_of(model), parsed.examples, request, parses=parsed.parses)
+    (counts,), notes = count_roles(model.pieces(), parsed.examples, request, parses=parsed.parses)
     # "quic" and "##kly" are not in the file, and so the rarest of all.
     with_rare = [
         sentence

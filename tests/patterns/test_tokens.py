@@ -103,7 +103,7 @@ def run(
         for row, i in enumerate(index.tolist()):
             length = attention[i].shape[-1]
             maps[row, :, :length, :length] = attention[i]
-        statistic.update(site, maps, torch.empty(0), batch)
+        statistic.add(site, index, statistic.summarise(site, maps, torch.empty(0), batch))
     return {counts.role: counts for counts in statistic.counts}
 
 

@@ -6,28 +6,26 @@ Hypotheses are those of the model's own library: fairseq's ``SequenceGenerator``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from headtool.engine.evaluation import mask_gates
-from headtool.engine.replacement import Replacement, Resample, Zero
-from headtool.engine.units import Executor, Unit, UnitResult, UnitStore, in_turn
+from headtool.engine.replacement import Fill, Replacement, Resample, Zero
+from headtool.engine.units import Executor, Unit, UnitResult, UnitStore, cut, in_turn, run_units
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
-from headtool.models import generator
 from headtool.models.base import Examples, ModelAdapter
 from headtool.models.batching import length_buckets
-from headtool.models.generation import Generator
+from headtool.models.generation import Gates, Generator
 from headtool.progress import Progress, silent
 from headtool.results.hypotheses import Hypotheses
 from headtool.searching import Search
 
 __all__ = ["Search", "translate"]
-
-_MASKS_PER_UNIT = 64
 
 
 def translate(
@@ -90,89 +88,46 @@ def translate(
             "replacement 'resample' is aligned by position, which generated text has not; "
             "choose zero or mean for translations"
         )
-    decoder = generator(model, search or Search())
+    decoder = model.generator(search or Search())
     ids: list[list[list[int]]] = [[[]] * len(examples) for _ in range(1 + len(masks))]
 
-    def put(unit: Unit, result: UnitResult) -> None:
+    def prepare() -> Callable[[Unit], UnitResult]:
+        gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
+        fill = (replacement or Zero()).fit(model, examples, progress)
+        return partial(_decoded, model, decoder, examples, gates, fill, fast=fast)
+
+    lengths = [decoder.source_length(row) for row in examples.rows]
+    units = cut(length_buckets(lengths, batch_tokens=examples.batch_tokens), len(masks))
+    for unit, result in run_units(
+        units, prepare, label="translate", execute=execute, store=store, progress=progress
+    ):
         rows = [0, *(1 + mask for mask in unit.masks)]
         for row, hypotheses in zip(rows, _unpack(result), strict=True):
             for example, hypothesis in zip(unit.examples.tolist(), hypotheses, strict=True):
                 ids[row][example] = hypothesis
-
-    missing = []
-    for unit in _plan(decoder, examples, len(masks)):
-        kept = store.load(unit) if store else None
-        if kept is None:
-            missing.append(unit)
-        else:
-            put(unit, kept)
-    if missing:
-        runner = _Runner(
-            model,
-            decoder,
-            examples,
-            masks,
-            replacement or Zero(),
-            progress,
-            rescale=rescale,
-            fast=fast,
-        )
-        for unit, result in progress(
-            execute(missing, runner.run), total=len(missing), label="translate"
-        ):
-            if store:
-                store.save(unit, result)
-            put(unit, result)
     texts = decoder.texts([hypothesis for row in ids for hypothesis in row])
-    rows = [tuple(texts[i : i + len(examples)]) for i in range(0, len(texts), len(examples))]
-    return Hypotheses(tuple(masks), rows[0], tuple(rows[1:]), decoder.search)
+    by_mask = [tuple(texts[i : i + len(examples)]) for i in range(0, len(texts), len(examples))]
+    return Hypotheses(tuple(masks), by_mask[0], tuple(by_mask[1:]), decoder.search)
 
 
-def _plan(decoder: Generator, examples: Examples, n_masks: int) -> list[Unit]:
-    """Cut masks x examples into units: a batch of similar source lengths, up to 64 masks each."""
-    lengths = [decoder.source_length(row) for row in examples.rows]
-    blocks = [
-        range(start, min(start + _MASKS_PER_UNIT, n_masks))
-        for start in range(0, max(1, n_masks), _MASKS_PER_UNIT)
-    ]
-    batches = length_buckets(lengths, batch_tokens=examples.batch_tokens)
-    pairs = [(index, masks) for index in batches for masks in blocks]
-    return [Unit(number, index, masks) for number, (index, masks) in enumerate(pairs)]
-
-
-class _Runner:
-    """Decodes all masks on one batch after the other."""
-
-    def __init__(
-        self,
-        model: ModelAdapter,
-        decoder: Generator,
-        examples: Examples,
-        masks: Sequence[HeadMask],
-        replacement: Replacement,
-        progress: Progress,
-        *,
-        rescale: bool,
-        fast: bool,
-    ) -> None:
-        self.model = model
-        self.fast = fast
-        self.decoder = decoder
-        self.examples = examples
-        self.gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
-        self.fill = replacement.fit(model, examples, progress)
-
-    def run(self, unit: Unit) -> UnitResult:
-        """Decode the unit's examples with the whole model and with each of its masks."""
-        batch = self.model.collate(self.examples, unit.examples)
-        with torch.inference_mode():
-            filling = self.fill(batch)
-            gates = [self.gates[mask] for mask in unit.masks]
-            if self.fast:
-                rows = self.decoder.decode_masks(batch, gates, filling)
-            else:
-                rows = Generator.decode_masks(self.decoder, batch, gates, filling)
-        return _pack(rows)
+def _decoded(
+    model: ModelAdapter,
+    decoder: Generator,
+    examples: Examples,
+    gates: Sequence[Gates],
+    fill: Fill,
+    unit: Unit,
+    *,
+    fast: bool,
+) -> UnitResult:
+    """Decode the unit's examples with the whole model and with each of its masks."""
+    batch = model.collate(examples, unit.examples)
+    chosen = [gates[mask] for mask in unit.masks]
+    with torch.inference_mode():
+        filling = fill(batch)
+        if fast:
+            return _pack(decoder.decode_masks(batch, chosen, filling))
+        return _pack(Generator.decode_masks(decoder, batch, chosen, filling))
 
 
 def _pack(rows: Sequence[Sequence[Sequence[int]]]) -> dict[str, NDArray[np.float64]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,11 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headtool.engine.evaluation import finite_forward
+from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import AttentionSite, Sites
 from headtool.models.base import Examples, ModelAdapter
 from headtool.progress import Progress, silent
 
 __all__ = ["Gradients", "differentiate", "frozen"]
+
+_PER_HEAD = ("per_example", "token_magnitude", "tokens")
 
 
 @dataclass(frozen=True)
@@ -48,57 +52,93 @@ class Gradients:
 
 
 def differentiate(
-    model: ModelAdapter, examples: Examples, *, progress: Progress = silent
+    model: ModelAdapter,
+    examples: Examples,
+    *,
+    execute: Executor = in_turn,
+    progress: Progress = silent,
 ) -> Gradients:
     """Differentiate every example's loss with one backward pass a batch.
 
     Each query token of each example has its own gate at every head, so one backward pass gives
     ``s`` for a whole batch, exactly, at any batch size. Weights take no gradient meanwhile.
 
+    Parameters
+    ----------
+    model
+        The model; its weights stay as they are.
+    examples
+        The N examples, as ``model.encode`` returned them.
+    execute
+        Who runs the units, a batch each.
+    progress
+        Reports progress.
+
     Raises
     ------
     HeadtoolError
         If a loss is not a finite number.
+
+    Examples
+    --------
+    >>> from headtool import load_data, load_model
+    >>> model = load_model("builtin:nli", device="cpu")
+    >>> examples = model.encode(load_data("builtin:nli/matched", limit=4))
+    >>> differentiate(model, examples).per_example.shape
+    (4, 32)
     """
     sites, count = model.sites, len(examples)
-    per_example = np.zeros((count, sites.n_heads))
-    magnitude = np.zeros((count, sites.n_heads))
-    tokens = np.zeros((count, sites.n_heads))
+    found = {name: np.zeros((count, sites.n_heads)) for name in _PER_HEAD}
     losses = np.zeros(count)
-    batches = examples.batches()
     with frozen(model.module):
-        for index in progress(batches, total=len(batches), label="gradients"):
-            batch = model.collate(examples, index)
-            gates: dict[AttentionSite, Tensor] = {}
+        for unit, result in run_units(
+            cut(examples.batches()),
+            lambda: partial(_gradients, model, examples),
+            label="gradients",
+            execute=execute,
+            progress=progress,
+        ):
+            losses[unit.examples] = result["losses"]
+            for name, values in found.items():
+                values[unit.examples] = result[name]
+    return Gradients(sites, losses=losses, **found)
 
-            def gate(
-                site: AttentionSite,
-                contexts: Tensor,
-                gates: dict[AttentionSite, Tensor] = gates,
-            ) -> Tensor:
-                gates[site] = contexts.new_ones(contexts.shape[:3], requires_grad=True)
-                return contexts * gates[site][..., None]
 
-            with torch.enable_grad(), model.intercept(gate, batch):
-                result = finite_forward(model, batch, examples)
-                gradients = torch.autograd.grad(
-                    result.losses.sum(), list(gates.values()), allow_unused=True
-                )
-            losses[index] = result.losses.detach().double().cpu().numpy()
-            for site, gradient in zip(gates, gradients, strict=True):
-                real = batch.queries[site.kind].real
-                columns = sites.columns(site)
-                tokens[index, columns] = real.sum(dim=1, keepdim=True).cpu().numpy()
-                if gradient is not None:
-                    s = gradient.double() * real[..., None]
-                    per_example[index, columns] = s.sum(dim=1).cpu().numpy()
-                    magnitude[index, columns] = s.abs().sum(dim=1).cpu().numpy()
-    return Gradients(sites, per_example, magnitude, tokens, losses)
+def _gradients(model: ModelAdapter, examples: Examples, unit: Unit) -> UnitResult:
+    """Differentiate the losses of one batch."""
+    batch = model.collate(examples, unit.examples)
+    gates: dict[AttentionSite, Tensor] = {}
+
+    def gate(site: AttentionSite, contexts: Tensor) -> Tensor:
+        gates[site] = contexts.new_ones(contexts.shape[:3], requires_grad=True)
+        return contexts * gates[site][..., None]
+
+    with torch.enable_grad(), model.intercept(gate, batch):
+        result = finite_forward(model, batch, examples)
+        gradients = torch.autograd.grad(
+            result.losses.sum(), list(gates.values()), allow_unused=True
+        )
+    found = {name: np.zeros((len(batch), model.sites.n_heads)) for name in _PER_HEAD}
+    for site, gradient in zip(gates, gradients, strict=True):
+        real = batch.queries[site.kind].real
+        columns = model.sites.columns(site)
+        found["tokens"][:, columns] = real.sum(dim=1, keepdim=True).cpu().numpy()
+        if gradient is not None:
+            s = gradient.double() * real[..., None]
+            found["per_example"][:, columns] = s.sum(dim=1).cpu().numpy()
+            found["token_magnitude"][:, columns] = s.abs().sum(dim=1).cpu().numpy()
+    return {"losses": result.losses.detach().double().cpu().numpy(), **found}
 
 
 @contextlib.contextmanager
 def frozen(module: nn.Module) -> Iterator[None]:
-    """Take no gradients of weights inside; afterwards everything is as it was."""
+    """Take no gradients of weights inside; afterwards everything is as it was.
+
+    Parameters
+    ----------
+    module
+        The model.
+    """
     trainable = [weight for weight in module.parameters() if weight.requires_grad]
     for weight in trainable:
         weight.requires_grad_(False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,18 +11,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.attention.gating import Gating
-from headtool.engine.replacement import Replacement, Resample, Zero
+from headtool.engine.replacement import Fill, Replacement, Resample, Zero
 from headtool.engine.replay import Recording, Replay
-from headtool.engine.units import Executor, Unit, UnitResult, UnitStore, in_turn
+from headtool.engine.units import Executor, Unit, UnitResult, UnitStore, cut, in_turn, run_units
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import Batch, Examples, Forward, ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.results.outcomes import Outcomes
 
-__all__ = ["evaluate", "finite_forward", "mask_gates", "plan"]
-
-_MASKS_PER_UNIT = 64
+__all__ = ["evaluate", "finite_forward", "mask_gates"]
 
 _TRIED = 8  # examples on which shortcuts are tried
 _SAME = 1e-4  # a shortcut whose losses differ by more, relative to one plus the loss, is not taken
@@ -77,52 +75,42 @@ def evaluate(
     ------
     HeadtoolError
         If a loss is not a finite number.
+
+    Examples
+    --------
+    >>> from headtool import HeadMask, load_data, load_model
+    >>> model = load_model("builtin:nli", device="cpu")
+    >>> examples = model.encode(load_data("builtin:nli/matched", limit=4))
+    >>> masks = [HeadMask.without(model.sites, [head]) for head in model.sites.heads[:2]]
+    >>> evaluate(model, examples, masks).masked["loss"].shape
+    (2, 4)
     """
-    units = plan(examples, len(masks))
     columns: dict[str, NDArray[np.float64]] = {}
 
-    def put(unit: Unit, result: UnitResult) -> None:
+    def prepare() -> Callable[[Unit], UnitResult]:
+        fill = (replacement or Zero()).fit(model, examples, progress)
+        first_position = not isinstance(replacement, Resample)
+        return _Runner(
+            model,
+            examples,
+            [mask_gates(mask, model, rescale=rescale) for mask in masks],
+            fill,
+            first_position=first_position,
+            chained=chained,
+        ).run
+
+    units = cut(examples.batches(), len(masks))
+    for unit, result in run_units(
+        units, prepare, label="evaluate", execute=execute, store=store, progress=progress
+    ):
         for name, values in result.items():
             if name not in columns:
                 columns[name] = np.full((1 + len(masks), len(examples)), np.nan)
             columns[name][0, unit.examples] = values[0]
             for mask, row in zip(unit.masks, values[1:], strict=True):
                 columns[name][1 + mask, unit.examples] = row
-
-    missing = []
-    for unit in units:
-        kept = store.load(unit) if store else None
-        if kept is None:
-            missing.append(unit)
-        else:
-            put(unit, kept)
-    if missing:
-        runner = _Runner(
-            model,
-            examples,
-            masks,
-            replacement or Zero(),
-            progress,
-            rescale=rescale,
-            chained=chained,
-        )
-        done = execute(missing, runner.run)
-        for unit, result in progress(done, total=len(missing), label="evaluate"):
-            if store:
-                store.save(unit, result)
-            put(unit, result)
     whole = {name: values[0] for name, values in columns.items()}
     return Outcomes(tuple(masks), whole, {name: values[1:] for name, values in columns.items()})
-
-
-def plan(examples: Examples, n_masks: int) -> list[Unit]:
-    """Cut masks x examples into units: a batch and up to 64 masks each."""
-    blocks = [
-        range(start, min(start + _MASKS_PER_UNIT, n_masks))
-        for start in range(0, max(1, n_masks), _MASKS_PER_UNIT)
-    ]
-    pairs = [(index, masks) for index in examples.batches() for masks in blocks]
-    return [Unit(number, index, masks) for number, (index, masks) in enumerate(pairs)]
 
 
 @dataclass(frozen=True)
@@ -143,21 +131,20 @@ class _Runner:
         self,
         model: ModelAdapter,
         examples: Examples,
-        masks: Sequence[HeadMask],
-        replacement: Replacement,
-        progress: Progress,
+        gates: Sequence[Mapping[AttentionSite, Tensor]],
+        fill: Fill,
         *,
-        rescale: bool,
+        first_position: bool,
         chained: bool,
     ) -> None:
         self.model = model
         self.examples = examples
-        self.gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
-        self.fill = replacement.fit(model, examples, progress)
+        self.gates = gates
+        self.fill = fill
         self.chained = chained
         # A donor's output has a row for every position, which one position alone cannot use.
-        self.first_position = not isinstance(replacement, Resample)
-        self.replay = self._working_replay() if masks and Replay.suits(model) else None
+        self.first_position = first_position
+        self.replay = self._working_replay() if gates and Replay.suits(model) else None
         self.base: _Base | None = None  # of the batch that was run last; units come batch by batch
 
     def run(self, unit: Unit) -> UnitResult:

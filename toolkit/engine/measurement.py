@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headtool.engine.decoding import Search, translate
 from headtool.engine.evaluation import evaluate
 from headtool.engine.replacement import Replacement
-from headtool.engine.units import UnitStore
+from headtool.engine.units import Executor, UnitStore, in_turn
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.metrics import metric_of_model
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import Examples, ModelAdapter
-from headtool.models.fairseq.references import references
 from headtool.progress import Progress, silent
 from headtool.results.hypotheses import Hypotheses
 from headtool.results.outcomes import Outcomes
@@ -25,14 +25,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
+    "Measure",
     "Measured",
     "Measures",
     "described",
     "measure",
+    "reference_texts",
     "resolve",
     "resolved_search",
     "tokenized",
 ]
+
+_LOGGER = logging.getLogger(__name__)
+_MANY = 100  # lines; sacreBLEU warns from here on
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,26 @@ class Measured:
         }
 
 
+class Measure(Protocol):
+    """Runs masks and measures them: `measure`, or what does the same and keeps what is finished."""
+
+    def __call__(
+        self,
+        model: ModelAdapter,
+        examples: Examples,
+        masks: Sequence[HeadMask],
+        metric: Metric,
+        *,
+        search: Search | None = None,
+        replacement: Replacement | None = None,
+        rescale: bool = False,
+        execute: Executor = in_turn,
+        progress: Progress = silent,
+    ) -> Measured:
+        """Run the whole model and every masked one as a metric needs it; see `measure`."""
+        ...
+
+
 def measure(
     model: ModelAdapter,
     examples: Examples,
@@ -76,6 +101,7 @@ def measure(
     replacement: Replacement | None = None,
     rescale: bool = False,
     store: UnitStore | None = None,
+    execute: Executor = in_turn,
     progress: Progress = silent,
 ) -> Measured:
     """Run the whole model and every masked one as a metric needs it.
@@ -91,13 +117,24 @@ def measure(
         What the outcomes are for.
     search
         How to decode; None decodes as the model's own settings say. For metrics that decode.
-    replacement, rescale, store, progress
+    replacement, rescale, store, execute, progress
         As for `headtool.engine.evaluation.evaluate`.
 
     Raises
     ------
     HeadtoolError
         If the model cannot be run, or decoded, as asked.
+
+    Examples
+    --------
+    >>> from headtool import HeadMask, get_metric, load_data, load_model
+    >>> model = load_model("builtin:nli", device="cpu")
+    >>> examples = model.encode(load_data("builtin:nli/matched", limit=4))
+    >>> accuracy = get_metric("accuracy", task=model.task)
+    >>> one = HeadMask.without(model.sites, model.sites.heads[:1])
+    >>> measured = measure(model, examples, [one], accuracy)
+    >>> 0 <= accuracy.compute(measured.outcomes.row(0)) <= 1
+    True
     """
     if not isinstance(metric, TranslationMetric):
         if search is not None:
@@ -109,6 +146,7 @@ def measure(
             replacement=replacement,
             rescale=rescale,
             store=store,
+            execute=execute,
             progress=progress,
         )
         return Measured(outcomes)
@@ -120,10 +158,33 @@ def measure(
         replacement=replacement,
         rescale=rescale,
         store=store,
+        execute=execute,
         progress=progress,
     )
-    texts = references(model, examples)
+    texts = reference_texts(model, examples)
     return Measured(hypotheses.outcomes(texts, metric), hypotheses, texts)
+
+
+def reference_texts(model: ModelAdapter, examples: Examples) -> tuple[str, ...]:
+    """Return the reference translations, one per example; warn if they look tokenised.
+
+    Parameters
+    ----------
+    model
+        The model, which knows how to put symbols together again.
+    examples
+        The data set.
+    """
+    texts = model.references(examples)
+    tokenised = sum(text.endswith(" .") for text in texts)
+    if tokenised >= _MANY:
+        _LOGGER.warning(
+            "%s looks tokenised (%d references end in ' .'): BLEU of tokenised text does not "
+            "compare with what others report",
+            examples.data.spec,
+            tokenised,
+        )
+    return texts
 
 
 @dataclass(frozen=True)
@@ -219,11 +280,10 @@ def tokenized(metric: Metric, tokenize: str | None) -> Metric:
 def resolved_search(model: ModelAdapter, metric: Metric, asked: Search) -> Search | None:
     """Fill in the model's own settings; None for metrics that do not decode."""
     from headtool.metrics.translation import TranslationMetric
-    from headtool.models import generator
 
     if not isinstance(metric, TranslationMetric):
         return None
-    search = generator(model, asked).search
+    search = model.generator(asked).search
     if search.beam == 1 and asked.length_penalty is not None:
         raise HeadtoolError("`length_penalty` has no effect on greedy decoding; leave it out")
     return search

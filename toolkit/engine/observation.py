@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.attention.watching import AttentionWatch
+from headtool.engine.units import Executor, Unit, UnitResult, cut, in_order, in_turn, run_units
 from headtool.heads import AttentionSite
 from headtool.models.base import Batch, Examples, ModelAdapter
 from headtool.progress import Progress, silent
 
-__all__ = ["Statistic", "observe"]
+__all__ = ["Statistic", "Summary", "observe"]
+
+Summary = Mapping[str, NDArray[Any]]
+"""What a statistic needs to know of one site of one batch: arrays by name, small ones."""
 
 
 class Statistic(Protocol):
-    """Something that is computed from attention, batch by batch."""
+    """Something that is computed from attention, batch by batch.
 
-    def update(
+    `summarise` sees the attention and changes nothing that a result depends on, so that batches can
+    be run in any order, or elsewhere; `add` takes the summaries in, always in the same order.
+    """
+
+    def summarise(
         self, site: AttentionSite, attention: Tensor, contexts: Tensor, batch: Batch
-    ) -> None:
-        """Take in one site of one batch.
+    ) -> Summary:
+        """Say what is to be known of one site of one batch.
 
         Parameters
         ----------
@@ -34,6 +45,25 @@ class Statistic(Protocol):
             The heads' outputs before the output projection, [B, T, H, D].
         batch
             The batch, which knows which query tokens are real.
+
+        Returns
+        -------
+        Mapping
+            Arrays by name; none of them for a site that does not matter.
+        """
+        ...
+
+    def add(self, site: AttentionSite, examples: NDArray[np.int64], summary: Summary) -> None:
+        """Take in a summary: batch by batch, the sites in the order of the forward pass.
+
+        Parameters
+        ----------
+        site
+            The site.
+        examples
+            Indices of the batch's examples, [B].
+        summary
+            What `summarise` returned, never empty.
         """
         ...
 
@@ -43,30 +73,77 @@ def observe(
     examples: Examples,
     statistics: Sequence[Statistic],
     *,
+    execute: Executor = in_turn,
     progress: Progress = silent,
 ) -> None:
-    """Stream a data set's attention into `statistics`; one site of one batch is held at a time."""
-    batches = examples.batches()
-    with torch.inference_mode():
-        for index in progress(batches, total=len(batches), label="attention"):
-            batch = model.collate(examples, index)
-            latest: list[Tensor] = []
+    """Stream a data set's attention into `statistics`; one site of one batch is held at a time.
 
-            def note(probabilities: Tensor, latest: list[Tensor] = latest) -> Tensor:
-                if probabilities.ndim >= 3:
-                    latest[:] = [probabilities]
-                return probabilities
+    Parameters
+    ----------
+    model
+        The model.
+    examples
+        The data set, as ``model.encode`` returned it.
+    statistics
+        What takes the attention in; they hold the result.
+    execute
+        Who runs the units, a batch each.
+    progress
+        Reports progress.
 
-            def update(
-                site: AttentionSite,
-                contexts: Tensor,
-                batch: Batch = batch,
-                latest: list[Tensor] = latest,
-            ) -> None:
-                shape = (len(contexts), site.n_heads, contexts.shape[1], -1)
-                attention = latest.pop().reshape(shape)
-                for statistic in statistics:
-                    statistic.update(site, attention, contexts, batch)
+    Examples
+    --------
+    >>> from headtool import load_data, load_model
+    >>> class LargestWeight:
+    ...     value = 0.0
+    ...     def summarise(self, site, attention, contexts, batch):
+    ...         return {"largest": attention.amax().cpu().numpy()}
+    ...     def add(self, site, examples, summary):
+    ...         self.value = max(self.value, float(summary["largest"]))
+    >>> model = load_model("builtin:nli", device="cpu")
+    >>> examples = model.encode(load_data("builtin:nli/matched", limit=4))
+    >>> largest = LargestWeight()
+    >>> observe(model, examples, [largest])
+    >>> 0.5 < largest.value <= 1.0
+    True
+    """
+    done = run_units(
+        cut(examples.batches()),
+        lambda: partial(_summaries, model, examples, statistics),
+        label="attention",
+        execute=execute,
+        progress=progress,
+    )
+    sites = {str(site): site for site in model.sites}
+    for unit, result in in_order(done):
+        parts: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}
+        for key, values in result.items():
+            name, place, which = key.split(" ", 2)
+            parts.setdefault((name, place), {})[which] = values
+        for (name, place), summary in parts.items():
+            statistics[int(place)].add(sites[name], unit.examples, summary)
 
-            with AttentionWatch(note), model.intercept(update, batch):
-                model.forward(batch)
+
+def _summaries(
+    model: ModelAdapter, examples: Examples, statistics: Sequence[Statistic], unit: Unit
+) -> UnitResult:
+    """Summarise one batch; arrays by ``SITE STATISTIC NAME``."""
+    batch = model.collate(examples, unit.examples)
+    latest: list[Tensor] = []
+    found: dict[str, NDArray[Any]] = {}
+
+    def note(probabilities: Tensor) -> Tensor:
+        if probabilities.ndim >= 3:
+            latest[:] = [probabilities]
+        return probabilities
+
+    def summarise(site: AttentionSite, contexts: Tensor) -> None:
+        shape = (len(contexts), site.n_heads, contexts.shape[1], -1)
+        attention = latest.pop().reshape(shape)
+        for place, statistic in enumerate(statistics):
+            summary = statistic.summarise(site, attention, contexts, batch)
+            found.update({f"{site} {place} {name}": array for name, array in summary.items()})
+
+    with torch.inference_mode(), AttentionWatch(note), model.intercept(summarise, batch):
+        model.forward(batch)
+    return found

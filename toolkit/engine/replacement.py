@@ -21,7 +21,7 @@ from headtool.heads import AttentionSite
 from headtool.models.base import Batch, Examples, ModelAdapter
 from headtool.progress import Progress
 
-__all__ = ["REPLACEMENTS", "Mean", "Replacement", "Resample", "Zero", "replacement"]
+__all__ = ["REPLACEMENTS", "Fill", "Mean", "Replacement", "Resample", "Zero", "replacement"]
 
 Fill = Callable[[Batch], Mapping[AttentionSite, Tensor] | None]
 """Per batch, what closed heads put out at each site, broadcastable to [B, T, H, D]."""
@@ -34,7 +34,20 @@ class Replacement(ABC):
 
     @abstractmethod
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
-        """Gather what is needed from the data set."""
+        """Gather what is needed from the data set.
+
+        Parameters
+        ----------
+        model, examples
+            The model, and the examples that will be run.
+        progress
+            Reports progress.
+
+        Returns
+        -------
+        Callable
+            Takes a batch; returns what closed heads put out at each site, None for zero.
+        """
 
 
 class Zero(Replacement):

@@ -1,7 +1,7 @@
 """Work cut into units that can be done anywhere, kept, and taken up again.
 
-A unit is a block of masks on a block of examples: a pure function of model, data and masks. Whoever
-runs the units, in whatever order, the assembled result is the same to the bit.
+A unit is a batch of examples, for masked runs with a block of masks: a pure function of model, data
+and masks. Whoever runs the units, in whatever order, the assembled result is the same to the bit.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,28 @@ from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from headtool.errors import HeadtoolError
+from headtool.progress import Progress, silent
 
-__all__ = ["Executor", "Keep", "Unit", "UnitResult", "UnitStore", "in_turn", "unkept"]
+__all__ = [
+    "Executor",
+    "Keep",
+    "Unit",
+    "UnitResult",
+    "UnitStore",
+    "cut",
+    "in_order",
+    "in_turn",
+    "run_units",
+    "unkept",
+]
 
-UnitResult = Mapping[str, NDArray[np.float64]]
-"""Statistics by name, each [1 + masks, examples]: the whole model first, then the unit's masks."""
+_MASKS_PER_UNIT = 64
+
+UnitResult = Mapping[str, NDArray[Any]]
+"""Arrays by name, all that a unit's work has to say.
+
+Of masked runs each is [1 + masks, examples]: the whole model first, then the unit's masks.
+"""
 
 
 @dataclass(frozen=True)
@@ -67,16 +84,88 @@ Executor = Callable[
 ]
 """Runs units with a function and yields each with its result, in any order.
 
-The one seam for other ways to run them: over processes or machines, say.
+The one seam for other ways to run them: over processes or machines, say. Every primitive and every
+method takes one as `execute`.
 """
 
 
 def in_turn(
     units: Sequence[Unit], work: Callable[[Unit], UnitResult]
 ) -> Iterator[tuple[Unit, UnitResult]]:
-    """Run the units one after the other in this process."""
+    """Run the units one after the other in this process; see `Executor`."""
     for unit in units:
         yield unit, work(unit)
+
+
+def cut(batches: Sequence[NDArray[np.int64]], n_masks: int = 0) -> list[Unit]:
+    """Cut masks x examples into units: a batch and up to 64 masks each.
+
+    Parameters
+    ----------
+    batches
+        Indices of the examples, batch by batch.
+    n_masks
+        How many masks there are; without any, a unit is a batch.
+    """
+    blocks = [
+        range(start, min(start + _MASKS_PER_UNIT, n_masks))
+        for start in range(0, max(1, n_masks), _MASKS_PER_UNIT)
+    ]
+    pairs = [(index, masks) for index in batches for masks in blocks]
+    return [Unit(number, index, masks) for number, (index, masks) in enumerate(pairs)]
+
+
+def run_units(
+    units: Sequence[Unit],
+    prepare: Callable[[], Callable[[Unit], UnitResult]],
+    *,
+    label: str,
+    execute: Executor = in_turn,
+    store: UnitStore | None = None,
+    progress: Progress = silent,
+) -> Iterator[tuple[Unit, UnitResult]]:
+    """Yield all units with their results: first those that are kept, then as they are finished.
+
+    Parameters
+    ----------
+    units
+        What is to be done.
+    prepare
+        Makes what runs a unit; called only if one is missing.
+    label
+        What is being done, for `progress`.
+    execute
+        Who runs the units.
+    store
+        Keeps finished units; those that it has already are not computed again.
+    progress
+        Reports progress.
+    """
+    missing = []
+    for unit in units:
+        kept = store.load(unit) if store else None
+        if kept is None:
+            missing.append(unit)
+        else:
+            yield unit, kept
+    if not missing:
+        return
+    done = execute(missing, prepare())
+    for unit, result in progress(done, total=len(missing), label=label):
+        if store:
+            store.save(unit, result)
+        yield unit, result
+
+
+def in_order(done: Iterable[tuple[Unit, UnitResult]]) -> Iterator[tuple[Unit, UnitResult]]:
+    """Yield units by their numbers, which start at zero; hold back those that come too early."""
+    early: dict[int, tuple[Unit, UnitResult]] = {}
+    wanted = 0
+    for unit, result in done:
+        early[unit.number] = unit, result
+        while wanted in early:
+            yield early.pop(wanted)
+            wanted += 1
 
 
 class UnitStore:

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from headtool.engine.measurement import Measured, measure
 from headtool.engine.replacement import Replacement, Zero
-from headtool.engine.units import Unit, UnitStore, digest
+from headtool.engine.units import Executor, Unit, UnitStore, digest, in_turn
 from headtool.heads import HeadMask
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
@@ -122,6 +122,7 @@ class Stages:
         rescale: bool = False,
         reuse: bool = True,
         all_stage: str = "",
+        execute: Executor = in_turn,
         progress: Progress = silent,
     ) -> Measured:
         """Do what `headtool.engine.measurement.measure` does, but no mask twice and no unit again.
@@ -132,7 +133,7 @@ class Stages:
         ----------
         stage
             Name of the stage, under which finished units are kept.
-        model, examples, masks, metric, search, replacement, rescale, progress
+        model, examples, masks, metric, search, replacement, rescale, execute, progress
             As for `headtool.engine.measurement.measure`.
         reuse
             Whether outcomes of the same masks on the same examples may be taken over. Not where the
@@ -153,6 +154,7 @@ class Stages:
                     replacement=replacement,
                     rescale=rescale,
                     store=store,
+                    execute=execute,
                     progress=progress,
                 )
 
@@ -164,6 +166,7 @@ class Stages:
                 *(all_stage or stage, model, part.of, masks, metric),
                 search=search,
                 replacement=replacement,
+                execute=execute,
                 progress=progress,
             )
             return Measured(found.outcomes.on(part.index))

@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from headtool.errors import HeadtoolError, unknown
-from headtool.models.base import ModelAdapter
-from headtool.models.fairseq.pieces import FairseqPieces
-from headtool.models.generation import Generator
-from headtool.models.huggingface.pieces import HuggingFacePieces
-from headtool.models.pieces import Pieces
-from headtool.searching import Search
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import torch
 
     from headtool.models.base import ModelAdapter
 
-__all__ = ["check_model", "generator", "load_model", "pieces_of"]
+__all__ = ["DEFAULT_LIBRARY", "LIBRARIES", "check_model", "load_model", "model_library"]
+
+LIBRARIES = {
+    "transformers": "headtool.models.huggingface.model:HuggingFaceModel",
+    "fairseq": "headtool.models.fairseq.model:FairseqModel",
+}
+"""Model libraries by name, which is also the scheme of their SPECs (``fairseq:CHECKPOINT.pt``)."""
+
+DEFAULT_LIBRARY = "transformers"
+"""Whose models are named without a scheme."""
 
 _DTYPES = ("float32", "bfloat16")
 _DEVICES = ("auto", "cpu", "cuda", "mps")
@@ -55,81 +61,98 @@ def load_model(
         Unpickle a fairseq checkpoint that needs more than inert data. This can run any code that
         the file holds.
 
+    Returns
+    -------
+    ModelAdapter
+        The model in evaluation mode, with its attention sites.
+
     Raises
     ------
     HeadtoolError
         For a model that is unknown, damaged or not supported.
+
+    Examples
+    --------
+    >>> model = load_model("builtin:nli", device="cpu")
+    >>> model.task, model.sites.n_heads
+    ('classification', 32)
     """
     import torch
 
     if dtype not in _DTYPES:
         raise unknown("dtype", dtype, _DTYPES)
     place, number = _device(device), getattr(torch, dtype)
-    scheme, rest = _parts(spec)
-    is_fairseq = scheme == "fairseq" or spec == "builtin:mt"
-    if not is_fairseq and (fairseq_data or bpe or trust_checkpoint):
-        raise HeadtoolError(
-            f"`fairseq_data`, `bpe` and `trust_checkpoint` are for fairseq models, and {spec} is "
-            "none; write fairseq:CHECKPOINT.pt"
-        )
-    if scheme == "builtin":
-        if rest == "nli":
-            from headtool.builtin.nli import model_folder
-            from headtool.models.huggingface.loading import load_huggingface
-
-            return load_huggingface(str(model_folder()), device=place, dtype=number, spec=spec)
-        from headtool.builtin.mt import model_folder as mt_folder
-
-        rest = str(mt_folder() / "checkpoint.pt")
-    if is_fairseq:
-        from headtool.models.fairseq.model import load_fairseq
-
-        return load_fairseq(
-            f"fairseq:{rest}",
-            device=place,
-            dtype=number,
-            data=fairseq_data,
-            bpe=bpe,
-            trust_checkpoint=trust_checkpoint,
-            spec=spec,
-        )
-    record = _pruned_record(spec)
-    if record is not None and record["library"] == "fairseq" and record["form"] == "pruned":
-        from headtool.models.fairseq.pruned import pruned_fairseq
-
-        return pruned_fairseq(_folder(spec), record, device=place, dtype=number)
-    from headtool.models.huggingface.loading import load_huggingface
-
-    return load_huggingface(spec, device=place, dtype=number)
+    library, source, record = _found(spec)
+    options = {"fairseq_data": fairseq_data, "bpe": bpe, "trust_checkpoint": trust_checkpoint}
+    given = {name: value for name, value in options.items() if value}
+    for name in given:
+        if name not in library.load_options:
+            raise _foreign(name, spec, library)
+    if record is not None:
+        return library.load_pruned(_folder(spec), record, device=place, dtype=number)
+    load = cast("Callable[..., ModelAdapter]", library.load)  # with options of its own
+    return load(source, spec=spec, device=place, dtype=number, **given)
 
 
 def check_model(spec: str) -> None:
     """Refuse a model that does not exist, without loading its weights.
+
+    Parameters
+    ----------
+    spec
+        As for `load_model`.
 
     Raises
     ------
     HeadtoolError
         For a SPEC that names nothing, as `load_model` does.
     """
-    scheme, rest = _parts(spec)
-    if scheme == "fairseq":
-        from headtool.models.fairseq.checkpoint import check_file
-
-        check_file(_folder(rest))
-    elif scheme != "builtin" and _pruned_record(spec) is None:
-        from headtool.models.huggingface.loading import find_huggingface
-
-        find_huggingface(spec, spec=spec)
+    library, source, record = _found(spec)
+    if record is None:
+        library.check(source, spec=spec)
 
 
-def _parts(spec: str) -> tuple[str, str]:
-    """Split a SPEC into what is before the colon and what is behind it."""
+def model_library(name: str) -> type[ModelAdapter]:
+    """Return the class of a library's models; see `LIBRARIES`."""
+    module, _, attribute = LIBRARIES[name].partition(":")
+    return cast("type[ModelAdapter]", getattr(importlib.import_module(module), attribute))
+
+
+def _found(spec: str) -> tuple[type[ModelAdapter], str, dict[str, Any] | None]:
+    """Return whose a model is, where it lies, and the record where it is a pruned one."""
     scheme, _, rest = spec.partition(":")
-    if scheme == "builtin" and rest not in _BUILTIN:
-        raise unknown("model", spec, [f"builtin:{name}" for name in _BUILTIN])
-    if scheme != "fairseq" and spec.endswith(".pt"):
-        raise HeadtoolError(f"{spec} looks like a fairseq checkpoint; write fairseq:{spec}")
-    return scheme, rest
+    if scheme == "builtin":
+        library, source = _builtin(spec, rest)
+        return model_library(library), source, None
+    if scheme in LIBRARIES:
+        return model_library(scheme), rest, None
+    record = _pruned_record(spec)
+    if record is None:
+        return model_library(DEFAULT_LIBRARY), spec, None
+    # What is baked is of full size, and loaded as any other model.
+    return model_library(record["library"]), spec, record if record["form"] == "pruned" else None
+
+
+def _builtin(spec: str, name: str) -> tuple[str, str]:
+    """Library and place of a built-in model."""
+    if name not in _BUILTIN:
+        raise unknown("model", spec, [f"builtin:{known}" for known in _BUILTIN])
+    if name == "nli":
+        from headtool.builtin.nli import model_folder
+
+        return "transformers", str(model_folder())
+    from headtool.builtin.mt import model_folder as mt_folder
+
+    return "fairseq", str(mt_folder() / "checkpoint.pt")
+
+
+def _foreign(name: str, spec: str, library: type[ModelAdapter]) -> HeadtoolError:
+    """Build the error for an option that is another library's."""
+    owner = next(known for known in LIBRARIES if name in model_library(known).load_options)
+    return HeadtoolError(
+        f"`{name}` is for {owner} models, and {spec} is a {library.library} model; leave it out, "
+        f"or write {owner}:PLACE"
+    )
 
 
 def _pruned_record(spec: str) -> dict[str, Any] | None:
@@ -168,37 +191,3 @@ def _device(name: str) -> torch.device:
             f"this machine has {torch.cuda.device_count()} CUDA devices, not {name}"
         )
     return device
-
-
-def generator(model: ModelAdapter, search: Search) -> Generator:
-    """Return what decodes with a model; its own settings fill what `search` leaves open."""
-    from headtool.models.fairseq.model import FairseqModel
-    from headtool.models.huggingface.model import HuggingFaceModel
-
-    if isinstance(model, FairseqModel):
-        from headtool.models.fairseq.generation import FairseqGenerator
-
-        return FairseqGenerator(model, search)
-    if isinstance(model, HuggingFaceModel):
-        from headtool.models.huggingface.generation import HuggingFaceGenerator
-
-        return HuggingFaceGenerator(model, search)
-    raise TypeError(f"{type(model).__name__} has no generator")
-
-
-def pieces_of(model: ModelAdapter) -> Pieces:
-    """Return what is known of a model's tokens.
-
-    Raises
-    ------
-    HeadtoolError
-        If the model is of a library whose tokenizers are not known here.
-    """
-    if model.library == "transformers":
-        return HuggingFacePieces(model)
-    if model.library == "fairseq":
-        return FairseqPieces(model)
-    raise HeadtoolError(
-        f"the tokens of {model.library} models are not known; roles need a model of transformers "
-        "or fairseq"
-    )

@@ -1,14 +1,14 @@
-"""The protocol that makes a Hugging Face model and a fairseq model the same thing to headtool."""
+"""What a model library answers: one class by which its models can be scored and pruned."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -19,8 +19,20 @@ from headtool.attention.gating import Handler, SiteHandle, intercept
 from headtool.attention.probing import Probe
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
-from headtool.heads import Kind, Sites
-from headtool.models.batching import length_buckets
+from headtool.heads import Sites
+from headtool.models.examples import (
+    Batch,
+    Examples,
+    Forward,
+    Queries,
+    Row,
+    Task,
+    at_least_float32,
+    token_columns,
+)
+from headtool.models.generation import Generator
+from headtool.models.pieces import Pieces
+from headtool.searching import Search
 
 __all__ = [
     "Batch",
@@ -34,172 +46,23 @@ __all__ = [
     "token_columns",
 ]
 
-Task = Literal["classification", "regression", "causal-lm", "masked-lm", "seq2seq"]
-
-Row = Mapping[str, Any]
-"""One tokenised example: the model's inputs as lists of token ids, and its target."""
-
-
-@dataclass(frozen=True)
-class Examples:
-    """A data set tokenised for one model.
-
-    Attributes
-    ----------
-    data
-        The text it came from.
-    rows
-        One tokenised example each, in the order of the data set.
-    lengths
-        Tokens per example (the longer side, for sequence-to-sequence), shape [N].
-    batch_tokens
-        Token budget of a batch, padding included.
-    truncated
-        How many examples were cut to the model's longest input.
-    """
-
-    data: TextData
-    rows: tuple[Row, ...]
-    lengths: NDArray[np.int64]
-    batch_tokens: int
-    truncated: int = 0
-
-    def __post_init__(self) -> None:
-        if not self.rows:
-            raise HeadtoolError(f"{self.data.spec} holds no example")
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def take(self, index: NDArray[np.int64]) -> Examples:
-        """Some of the examples, in the order of `index`."""
-        chosen = index.tolist()
-        rows = tuple(self.rows[i] for i in chosen)
-        # Running text was cut into examples; elsewhere a line of the data is one.
-        data = self.data if self.data.kind == "text" or not rows else self.data.take(chosen)
-        return replace(self, data=data, rows=rows, lengths=self.lengths[index])
-
-    def head(self, n: int) -> Examples:
-        """The first `n` examples."""
-        return self.take(np.arange(min(n, len(self))))
-
-    def batches(self) -> list[NDArray[np.int64]]:
-        """Indices of the examples, batch by batch: similar lengths together, each exactly once."""
-        return length_buckets(self.lengths.tolist(), batch_tokens=self.batch_tokens)
-
-
-@dataclass(frozen=True)
-class Queries:
-    """What the query positions of one kind of attention are; each a boolean [B, T] tensor.
-
-    Attributes
-    ----------
-    real
-        Not padding.
-    eos
-        End-of-sequence (for BERT-type models: separator) tokens.
-    special
-        Any special token of the tokenizer, `eos` included.
-    """
-
-    real: Tensor
-    eos: Tensor
-    special: Tensor
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Some examples as tensors on the model's device.
-
-    Attributes
-    ----------
-    index
-        Which examples, shape [B].
-    inputs
-        Keyword arguments of the model's forward pass.
-    targets
-        What the loss is computed against.
-    queries
-        Per attention kind, its query positions.
-    """
-
-    index: NDArray[np.int64]
-    inputs: Mapping[str, Tensor]
-    targets: Tensor
-    queries: Mapping[Kind, Queries]
-
-    def __len__(self) -> int:
-        return len(self.index)
-
-
-@dataclass(frozen=True)
-class Forward:
-    """What one forward pass says about each example of a batch.
-
-    Attributes
-    ----------
-    losses
-        Loss of each example in nats, summed over its scored tokens; [B], differentiable.
-    columns
-        Per-example statistics from which every metric is computed, each [B] and detached: `loss`
-        and `tokens`, with `prediction` and `gold` (classification, regression) or `correct`
-        (tokens whose most probable prediction is right).
-    """
-
-    losses: Tensor
-    columns: Mapping[str, Tensor]
-
-
-def at_least_float32(logits: Tensor) -> Tensor:
-    """Widen half-precision logits: a loss over many tokens or classes needs the digits."""
-    return logits if logits.dtype == torch.float64 else logits.float()
-
-
-def token_columns(
-    logits: Tensor, targets: Tensor, scored: Tensor, *, label_smoothing: float = 0.0
-) -> tuple[Tensor, dict[str, Tensor]]:
-    """Cross-entropy of token predictions, per example.
-
-    Parameters
-    ----------
-    logits
-        Shape [B, T, V].
-    targets
-        Token ids, shape [B, T]; anything where `scored` is False.
-    scored
-        Which positions count, boolean [B, T].
-    label_smoothing
-        Smoothing of the losses that are differentiated; the `loss` column has none.
-
-    Returns
-    -------
-    losses, columns
-        As `Forward` wants them.
-    """
-    safe = targets.masked_fill(~scored, 0)
-    wide = at_least_float32(logits).transpose(1, 2)
-
-    def per_example(smoothing: float) -> Tensor:
-        nll = nn.functional.cross_entropy(wide, safe, reduction="none", label_smoothing=smoothing)
-        return (nll * scored).sum(dim=1)
-
-    losses = per_example(label_smoothing)
-    plain = losses if label_smoothing == 0 else per_example(0.0)
-    correct = (logits.detach().argmax(dim=-1) == safe) & scored
-    return losses, {
-        "loss": plain.detach(),
-        "tokens": scored.sum(dim=1),
-        "correct": correct.sum(dim=1),
-    }
-
 
 class ModelAdapter(ABC):
     """A model whose heads can be watched, gated and scored.
 
+    A library of models is one class that derives from this one. With `encode`, `collate`, `forward`
+    and `probe` its models can be scored and compared, with `load` they have a SPEC. The other
+    methods say by default that the library cannot do what was asked for: `with_module`, `save` and
+    `load_pruned` are for pruned models, `generator` and `references` for translations, `pieces` for
+    the roles of heads, `fresh` for training from scratch, `decoding` and `export` for
+    ``headtool speed`` and ``headtool prune --onnx``.
+
     Attributes
     ----------
     library
-        Where the model comes from, for provenance.
+        Name of the library, by which SPECs, runs and pruned models refer to it.
+    load_options
+        The options of `headtool.models.load_model` that `load` takes beside its own.
     spec
         The SPEC that it was loaded from.
     task
@@ -213,6 +76,7 @@ class ModelAdapter(ABC):
     """
 
     library: ClassVar[str]
+    load_options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -251,23 +115,7 @@ class ModelAdapter(ABC):
         """Let `handler` see and change the heads' outputs in every forward pass inside."""
         return intercept(self.handles, handler, batch=len(batch))
 
-    def fresh(self, seed: int) -> ModelAdapter:
-        """Build a model of the same configuration with weights drawn anew; this one stays as it is.
-
-        Parameters
-        ----------
-        seed
-            Seed of the weights, which are initialised as the model's library does before training.
-
-        Raises
-        ------
-        HeadtoolError
-            If the model does not say how it was built.
-        """
-        raise HeadtoolError(
-            f"{self.spec} is a model of {self.library}, which cannot be built anew from a "
-            "configuration, so nothing can be trained from scratch"
-        )
+    # -- what every library answers ------------------------------------------------------------
 
     @abstractmethod
     def encode(self, data: TextData, *, batch_tokens: int = 4096, seed: int = 0) -> Examples:
@@ -314,3 +162,196 @@ class ModelAdapter(ABC):
         source, target
             Tokens of each row, and of its target for an encoder-decoder model.
         """
+
+    # -- loading and saving --------------------------------------------------------------------
+
+    @classmethod  # noqa: B027 - most libraries find out when they load
+    def check(cls, source: str, *, spec: str) -> None:
+        """Refuse a model that does not exist, without loading its weights.
+
+        Parameters
+        ----------
+        source, spec
+            As for `load`.
+        """
+
+    @classmethod
+    def load(cls, source: str, *, spec: str, device: torch.device, dtype: torch.dtype) -> Self:
+        """Load a model.
+
+        Parameters
+        ----------
+        source
+            Where it lies: what stands behind the scheme of its SPEC.
+        spec
+            How the user named it.
+        device, dtype
+            Where its weights go, and in which precision.
+
+        Raises
+        ------
+        HeadtoolError
+            For a model that is unknown, damaged or not supported.
+        """
+        raise HeadtoolError(f"models of {cls.library} cannot be loaded from {source}")
+
+    @classmethod
+    def load_pruned(
+        cls, folder: Path, record: Mapping[str, Any], *, device: torch.device, dtype: torch.dtype
+    ) -> Self:
+        """Load what `save` wrote, by default as `load` does.
+
+        Parameters
+        ----------
+        folder
+            Where it lies.
+        record
+            What ``headtool prune`` recorded of it; the weights are checked already.
+        device, dtype
+            As for `load`.
+        """
+        return cls.load(str(folder), spec=str(folder), device=device, dtype=dtype)
+
+    @classmethod
+    def load_pruned_module(cls, folder: Path, record: Mapping[str, Any] | None) -> nn.Module:
+        """Load a pruned model as the library has it: float32, on the CPU, in evaluation mode.
+
+        Parameters
+        ----------
+        folder
+            Where it lies.
+        record
+            What ``headtool prune`` recorded of it; None where the library itself saved it again.
+        """
+        if record is None or record["form"] != "pruned":
+            raise HeadtoolError(f"{folder} holds no pruned model; headtool prune writes one")
+        cpu = torch.device("cpu")
+        return cls.load_pruned(folder, record, device=cpu, dtype=torch.float32).module
+
+    def with_module(self, module: nn.Module) -> Self:
+        """Put the same adapter around another module; this one stays as it is.
+
+        Parameters
+        ----------
+        module
+            A module that takes the same input, such as this one's without some heads.
+        """
+        raise self._refusal("pruned")
+
+    def save(self, folder: Path) -> Mapping[str, Any]:
+        """Write a pruned model into an empty folder, weights as ``.safetensors`` or ``.pt``.
+
+        Parameters
+        ----------
+        folder
+            Where to.
+
+        Returns
+        -------
+        Mapping
+            What `load_pruned` wants to find in the record, as JSON holds it.
+        """
+        raise self._refusal("saved")
+
+    def save_baked(self, folder: Path, *, final: Path) -> None:
+        """Write a model of full size as the library's own software reads it; by default as `save`.
+
+        Parameters
+        ----------
+        folder
+            Where to.
+        final
+            Where the folder will lie in the end.
+        """
+        self.save(folder)
+
+    # -- what only some libraries answer -------------------------------------------------------
+
+    @property
+    def max_length(self) -> int | None:
+        """Most tokens that the model takes; None: any number."""
+        return None
+
+    def references(self, examples: Examples) -> tuple[str, ...]:
+        """Reference translations as text, one per example; by default the data's target side."""
+        return examples.data.columns["target"]
+
+    def generator(self, search: Search) -> Generator:
+        """Make what decodes with this model.
+
+        Parameters
+        ----------
+        search
+            How to search; the model's own settings fill what it leaves open.
+        """
+        raise self._refusal("decoded")
+
+    def pieces(self) -> Pieces[ModelAdapter]:
+        """Return what is known of the model's tokens."""
+        raise HeadtoolError(
+            f"the tokens of {self.library} models are not known, so the roles of their heads "
+            "cannot be counted"
+        )
+
+    def fresh(self, seed: int) -> Self:
+        """Build a model of the same configuration with weights drawn anew; this one stays as it is.
+
+        Parameters
+        ----------
+        seed
+            Seed of the weights, which are initialised as the model's library does before training.
+
+        Raises
+        ------
+        HeadtoolError
+            If the model does not say how it was built.
+        """
+        raise HeadtoolError(
+            f"{self.spec} is a model of {self.library}, which cannot be built anew from a "
+            "configuration, so nothing can be trained from scratch"
+        )
+
+    def decoding(self, *, batch: int, length: int, beam: int) -> Callable[[], object]:
+        """Prepare the generation of exactly so many tokens from made-up input, to be timed.
+
+        Parameters
+        ----------
+        batch
+            Rows.
+        length
+            Tokens that each row generates, and that its source has.
+        beam
+            Width of the beam.
+
+        Returns
+        -------
+        Callable
+            Does the work, all of it at every call.
+        """
+        raise HeadtoolError(f"{self.spec} is a {self.task} model and does not decode")
+
+    def export(self, *, batch: int, length: int) -> tuple[nn.Module, dict[str, Tensor]]:
+        """Return the model as a function of tensors, for ONNX, and made-up input for it.
+
+        Parameters
+        ----------
+        batch
+            Rows.
+        length
+            Tokens of each row.
+
+        Returns
+        -------
+        module
+            Takes the inputs in their order and returns the logits.
+        inputs
+            Tensors by name; both their axes, [batch, tokens], may have any size.
+        """
+        raise HeadtoolError(
+            f"`onnx` is not for {self.library} models, and {self.spec} is one; leave `onnx` out"
+        )
+
+    def _refusal(self, done: str) -> HeadtoolError:
+        return HeadtoolError(
+            f"{self.spec} is a model of {self.library}, whose models cannot be {done}"
+        )

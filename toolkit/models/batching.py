@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import Tensor
 
 from headtool.errors import HeadtoolError
 
-__all__ = ["length_buckets"]
+__all__ = ["length_buckets", "padded"]
 
 
 def length_buckets(
@@ -66,3 +68,27 @@ def length_buckets(
     if len(order):
         batches.append(order[start:])
     return batches
+
+
+def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+    """Fill rows of token ids up to the longest one, on the right.
+
+    Parameters
+    ----------
+    rows
+        B rows of any lengths, at least one.
+    value
+        What to fill up with.
+
+    Returns
+    -------
+    Tensor
+        Shape [B, T], T the longest row.
+
+    Examples
+    --------
+    >>> padded([[5, 6], [7]], 0).tolist()
+    [[5, 6], [7, 0]]
+    """
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import torch
 from torch import nn
 
 from headtool.errors import HeadtoolError
 
-if TYPE_CHECKING:
-    pass
-
-__all__ = []
+__all__ = ["build_fresh"]
 
 # What the libraries raise for a configuration that does not make a model.
 _FAILURES = (
@@ -30,7 +26,29 @@ _FAILURES = (
 def build_fresh(
     module: nn.Module, build: Callable[[], nn.Module], *, seed: int, spec: str
 ) -> nn.Module:
-    """Build a like module from a seed, and check that it is one."""
+    """Build a like module from a seed, and check that it is one.
+
+    Parameters
+    ----------
+    module
+        The module whose like is built; left as it is.
+    build
+        Builds it, drawing from torch's random numbers.
+    seed
+        Seeds them.
+    spec
+        What to call the model in messages.
+
+    Returns
+    -------
+    Module
+        In evaluation mode, on the device and in the precision of `module`.
+
+    Raises
+    ------
+    HeadtoolError
+        If building fails, or gives weights of other names or shapes.
+    """
     try:
         with torch.random.fork_rng():
             torch.manual_seed(seed)

@@ -1,15 +1,17 @@
-"""Searching translations: what both libraries have in common."""
+"""Searching translations: what all libraries have in common."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Protocol
 
 from torch import Tensor
 
-from headtool.attention.gating import Gating
+from headtool.attention.gating import Gating, Handler
 from headtool.heads import AttentionSite
-from headtool.models.base import Batch, ModelAdapter, Row
+from headtool.models.examples import Batch, Row
 from headtool.searching import Search
 
 __all__ = ["Filling", "Gates", "Generator"]
@@ -19,6 +21,14 @@ Gates = Mapping[AttentionSite, Tensor]
 
 Filling = Mapping[AttentionSite, Tensor] | None
 """What closed heads put out instead of zero."""
+
+
+class _Model(Protocol):
+    """What decoding under masks needs of a model."""
+
+    def intercept(self, handler: Handler, batch: Batch) -> AbstractContextManager[None]:
+        """Let `handler` see and change the heads' outputs; see `ModelAdapter.intercept`."""
+        ...
 
 
 class Generator(ABC):
@@ -32,7 +42,7 @@ class Generator(ABC):
         The settings, every field filled in.
     """
 
-    model: ModelAdapter
+    model: _Model
     search: Search
 
     @abstractmethod
@@ -46,7 +56,22 @@ class Generator(ABC):
     def decode_masks(
         self, batch: Batch, masks: Sequence[Gates], filling: Filling
     ) -> list[list[list[int]]]:
-        """Return what `decode` does with all heads open and under each mask, [1 + masks, B]."""
+        """Decode with all heads open and under each mask.
+
+        Parameters
+        ----------
+        batch
+            B sentences.
+        masks
+            Gates of each mask; an empty mapping leaves all heads open.
+        filling
+            What closed heads put out; None for zero.
+
+        Returns
+        -------
+        list
+            What `decode` returns, [1 + masks, B]: all heads open first.
+        """
         rows = [self.decode(batch)]
         for gates in masks:
             with self.model.intercept(Gating(gates, filling), batch):

@@ -6,20 +6,19 @@ import unicodedata
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, TypeVar
 
 from torch import Tensor
 
 from headtool.heads import Kind
-from headtool.models.base import Batch, ModelAdapter, Row
+from headtool.models.examples import Batch, Row
 
-__all__ = ["Cut", "Pieces", "Span", "align", "is_punctuation"]
+__all__ = ["Cut", "Pieces", "Span", "align", "is_punctuation", "trimmed", "unmarked"]
 
 Span = tuple[int, int]
-Side = Literal["source", "target"]
+"""First character and end of a token in a text."""
 
-_WORDWISE = ("none", "subword_nmt", "fastbpe")
-"""fairseq's segmentations that want words, and not running text."""
+M = TypeVar("M", covariant=True)
 
 
 @dataclass(frozen=True)
@@ -30,16 +29,19 @@ class Cut:
     ----------
     row
         The tokenised example.
+    ids
+        Its token ids, special ones included.
     spans
         Per token, the characters of the text that it covers; an empty span for special tokens, and
         for tokens of white space alone.
     """
 
     row: Row
+    ids: tuple[int, ...]
     spans: tuple[Span, ...]
 
 
-class Pieces(ABC):
+class Pieces(ABC, Generic[M]):
     """Tokens of one model.
 
     Attributes
@@ -52,12 +54,15 @@ class Pieces(ABC):
         Whether text goes in as words with spaces between them.
     unknown
         Id of the token for what is not in the vocabulary; -1 if there is none.
+    prefix
+        Ids of the special tokens that come before a text.
     """
 
-    model: ModelAdapter
+    model: M
     max_length: int
     wordwise: bool
     unknown: int
+    prefix: Sequence[int] = ()
 
     @abstractmethod
     def ids(self, batch: Batch, kind: Kind) -> Tensor:
@@ -86,6 +91,15 @@ class Pieces(ABC):
     @abstractmethod
     def cut(self, text: str) -> Cut | None:
         """Tokenise a text; None where its tokens cannot be found in it."""
+
+    @property
+    def embedded(self) -> int:
+        """How many ids the decoder has an embedding for; by default all of them."""
+        return self.size("dec-self")
+
+    def unmasked(self, row: Row) -> Row:
+        """Put back the tokens that a masked language model is to guess."""
+        return row
 
 
 def align(surfaces: Sequence[str], text: str) -> list[Span] | None:

@@ -11,6 +11,7 @@ from headtool.analysis.roles import ROLES
 from headtool.data.conllu import Treebank
 from headtool.data.frequencies import read_frequencies
 from headtool.engine.observation import Statistic, observe
+from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Kind
 from headtool.models.base import Examples, ModelAdapter
@@ -126,12 +127,13 @@ def request_roles(
 
 
 def count_roles(
-    pieces: Pieces,
+    pieces: Pieces[ModelAdapter],
     examples: Examples,
     request: RoleRequest,
     *,
     parses: Sequence[Parse] = (),
     seed: int = 0,
+    execute: Executor = in_turn,
     progress: Progress = silent,
 ) -> tuple[list[RoleCounts], list[str]]:
     """Observe a data set once and count what the heads do; no attention is kept.
@@ -148,6 +150,8 @@ def count_roles(
         Their trees, for syntactic heads.
     seed
         Draws the random tokens for induction heads.
+    execute
+        Who runs the batches.
     progress
         Shows progress.
 
@@ -157,7 +161,8 @@ def count_roles(
         Counts by role and kind, and what a reader must know of them.
     """
     model = pieces.model
-    examples = _unmasked(examples) if model.task == "masked-lm" else examples
+    # Heads shall see the text, also where a masked language model is to guess it.
+    examples = replace(examples, rows=tuple(map(pieces.unmasked, examples.rows)))
     statistics: list[Statistic] = []
     counts: list[RoleCounts] = []
     notes: list[str] = []
@@ -173,11 +178,11 @@ def count_roles(
             syntax = SyntacticRoles(parses, model.sites, kind)
             statistics.append(syntax)
             counts.append(syntax.counts)
-    observe(model, examples, statistics, progress=progress)
+    observe(model, examples, statistics, execute=execute, progress=progress)
     if "induction" in request.roles:
         repeats, once = random_repeats(pieces, batch_tokens=examples.batch_tokens, seed=seed)
         again = repeat_roles(Vocabulary(pieces, "dec-self"), model.sites, once)
-        observe(model, repeats, [again], progress=progress)
+        observe(model, repeats, [again], execute=execute, progress=progress)
         counts += again.counts
         notes.append(f"induction: {len(repeats)} sequences of {once} random tokens, said twice")
     rare = any(note.startswith("rare-token") for note in notes)
@@ -185,21 +190,6 @@ def count_roles(
         if one.details and not one.queries.any() and not (rare and one.role == "rare-token"):
             notes.append(f"{one.role} of {one.sites.kinds[0]}: the data has no query for it")
     return counts, notes
-
-
-def _unmasked(examples: Examples) -> Examples:
-    """Put back the tokens that a masked language model is to guess: heads shall see the text."""
-    rows = [
-        {
-            **row,
-            "input_ids": [
-                token if label == -100 else label
-                for token, label in zip(row["input_ids"], row["labels"], strict=True)
-            ],
-        }
-        for row in examples.rows
-    ]
-    return replace(examples, rows=tuple(rows))
 
 
 def _of_kind(roles: Collection[str], kind: Kind) -> list[str]:

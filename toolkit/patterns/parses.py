@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from headtool.data.conllu import Sentence, Treebank
 from headtool.data.dataset import TextData
 from headtool.errors import HeadtoolError
-from headtool.models.base import Examples, Row
+from headtool.models.base import Examples, ModelAdapter, Row
 from headtool.models.pieces import Pieces, Span
 
 __all__ = ["Parse", "ParsedExamples", "encode_treebank", "parse_of"]
@@ -74,7 +74,7 @@ class ParsedExamples:
 
 
 def encode_treebank(
-    pieces: Pieces, treebank: Treebank, *, batch_tokens: int = 4096
+    pieces: Pieces[ModelAdapter], treebank: Treebank, *, batch_tokens: int = 4096
 ) -> ParsedExamples:
     """Tokenise a treebank for a model and align its words with the tokens.
 
@@ -107,8 +107,7 @@ def encode_treebank(
         elif len(cut.spans) > pieces.max_length:
             too_long += 1
         else:
-            ids = cut.row.get("input_ids", cut.row.get("source", ()))
-            unknown += list(ids).count(pieces.unknown)
+            unknown += cut.ids.count(pieces.unknown)
             rows.append(cut.row)
             parses.append(parse_of(read, cut.spans))
             texts.append(read.text)

@@ -25,8 +25,10 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from headtool.engine.observation import Summary
 from headtool.heads import AttentionSite, Kind, Sites
 from headtool.models.base import Batch, at_least_float32
 from headtool.patterns.parses import Parse
@@ -109,7 +111,6 @@ class SyntacticRoles:
         self._detail = np.array([self._number[name] for _, name in pairs], dtype=np.int64)
         sums = np.array(list(pairs.values()), dtype=np.float64).reshape(-1, 3)
         self._queries, self._expected = sums[:, 1], sums[:, 2]
-        self.counts.add_queries(self._detail, self._queries, self._expected)
         self._places = torch.tensor(places, dtype=torch.long, device=device).reshape(-1, 4)
         units = torch.full((len(parses), length), -1)
         for row, parse in enumerate(parses):
@@ -122,12 +123,12 @@ class SyntacticRoles:
             keys = keys & (order < order[:, None])
         self._hidden = ~keys[:, None]
 
-    def update(
+    def summarise(
         self, site: AttentionSite, attention: Tensor, contexts: Tensor, batch: Batch
-    ) -> None:
-        """Take in one site of one batch."""
+    ) -> Summary:
+        """Find the hits of one site of one batch; see `Statistic`."""
         if site not in self.sites.items or not self.counts.details:
-            return
+            return {}
         attention = at_least_float32(attention)
         if batch is not self._batch:
             self._prepare(batch, attention.shape[-1], attention.device)
@@ -139,5 +140,18 @@ class SyntacticRoles:
         hit = best[row, :, query] == target[:, None]  # [arcs, H]
         hits = torch.zeros(len(self._detail), site.n_heads, device=attention.device)
         hits.index_add_(0, pair, hit.to(hits.dtype))
-        found = hits.cpu().double().numpy()
-        self.counts.add_hits(site, self._detail, found, self._queries, self._expected)
+        return {
+            "detail": self._detail,
+            "queries": self._queries,
+            "expected": self._expected,
+            "hits": hits.cpu().double().numpy(),
+        }
+
+    def add(self, site: AttentionSite, examples: NDArray[np.int64], summary: Summary) -> None:
+        """Count the hits of one site of one batch; see `Statistic`."""
+        detail, queries, expected, hits = (
+            summary[part] for part in ("detail", "queries", "expected", "hits")
+        )
+        if site == self.sites[0]:  # the queries of a batch are those of every site
+            self.counts.add_queries(detail, queries, expected)
+        self.counts.add_hits(site, detail, hits, queries, expected)

@@ -26,16 +26,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headtool.engine.observation import Summary
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Kind, Sites
-from headtool.models.base import Batch, Examples, at_least_float32
+from headtool.models.base import Batch, Examples, ModelAdapter, at_least_float32
 from headtool.models.pieces import Pieces, is_punctuation
 from headtool.results.role_counts import RoleCounts
 
@@ -65,7 +66,7 @@ class Vocabulary:
         The kind of attention, which decides the side of a translation model.
     """
 
-    def __init__(self, pieces: Pieces, kind: Kind) -> None:
+    def __init__(self, pieces: Pieces[ModelAdapter], kind: Kind) -> None:
         self.pieces = pieces
         self.kind = kind
         size = pieces.size(kind)
@@ -185,26 +186,39 @@ class TokenRoles:
         self._batch: Batch | None = None
         self._asked: list[_Asked] = []
 
-    def update(
+    def summarise(
         self, site: AttentionSite, attention: Tensor, contexts: Tensor, batch: Batch
-    ) -> None:
-        """Take in one site of one batch."""
+    ) -> Summary:
+        """Find the hits of one site of one batch; see `Statistic`."""
         if site not in self.sites.items:
-            return
+            return {}
         if batch is not self._batch:
             self._batch = batch
             context = _Context(batch, self.vocabulary)
             self._asked = [_Asked(role, context) for role in self.roles]
-            for counts, asked in zip(self.counts, self._asked, strict=True):
-                counts.add_queries(asked.detail, asked.queries, asked.expected)
         attention = at_least_float32(attention)
         best: dict[str, Tensor] = {}
-        for role, counts, asked in zip(self.roles, self.counts, self._asked, strict=True):
+        found: dict[str, NDArray[Any]] = {}
+        for role, asked in zip(self.roles, self._asked, strict=True):
             if role.keys not in best:
                 hidden = ~asked.keys[:, None]
                 best[role.keys] = attention.masked_fill(hidden, -1.0).argmax(dim=-1)
-            hits = asked.hits(best[role.keys])
-            counts.add_hits(site, asked.detail, hits, asked.queries, asked.expected)
+            found[f"{role.name} detail"] = asked.detail
+            found[f"{role.name} queries"] = asked.queries
+            found[f"{role.name} expected"] = asked.expected
+            found[f"{role.name} hits"] = asked.hits(best[role.keys])
+        return found
+
+    def add(self, site: AttentionSite, examples: NDArray[np.int64], summary: Summary) -> None:
+        """Count the hits of one site of one batch; see `Statistic`."""
+        for counts in self.counts:
+            detail, queries, expected, hits = (
+                summary[f"{counts.role} {part}"]
+                for part in ("detail", "queries", "expected", "hits")
+            )
+            if site == self.sites[0]:  # the queries of a batch are those of every site
+                counts.add_queries(detail, queries, expected)
+            counts.add_hits(site, detail, hits, queries, expected)
 
 
 class _Asked:
@@ -250,7 +264,9 @@ def token_roles(vocabulary: Vocabulary, sites: Sites, names: Collection[str]) ->
 # -- induction ----------------------------------------------------------------------------------
 
 
-def random_repeats(pieces: Pieces, *, batch_tokens: int, seed: int) -> tuple[Examples, int]:
+def random_repeats(
+    pieces: Pieces[ModelAdapter], *, batch_tokens: int, seed: int
+) -> tuple[Examples, int]:
     """Make sequences of random ordinary tokens, each said twice, and say how many tokens once is.
 
     64 sequences of 32 tokens, drawn without repetition within a sequence (with, where the
@@ -263,7 +279,7 @@ def random_repeats(pieces: Pieces, *, batch_tokens: int, seed: int) -> tuple[Exa
     """
     from headtool.data.dataset import TextData
 
-    prefix: list[int] = list(getattr(pieces.model, "prefix", ()))
+    prefix: list[int] = list(pieces.prefix)
     once = min(_REPEATED, (pieces.max_length - len(prefix)) // 2)
     if once < _FEWEST:
         raise HeadtoolError(
@@ -271,7 +287,7 @@ def random_repeats(pieces: Pieces, *, batch_tokens: int, seed: int) -> tuple[Exa
             "choose other `roles`"
         )
     special = {*pieces.special("dec-self"), pieces.unknown}
-    ordinary = [i for i in range(_vocabulary_size(pieces)) if i not in special]
+    ordinary = [i for i in range(pieces.embedded) if i not in special]
     rows = []
     for number in range(_SEQUENCES):
         rng = np.random.default_rng([seed, number])
@@ -280,12 +296,6 @@ def random_repeats(pieces: Pieces, *, batch_tokens: int, seed: int) -> tuple[Exa
     lengths = np.full(len(rows), len(prefix) + 2 * once, dtype=np.int64)
     data = TextData("random tokens", "text", {"text": ("",) * len(rows)})
     return Examples(data, tuple(rows), lengths, batch_tokens), once
-
-
-def _vocabulary_size(pieces: Pieces) -> int:
-    """Tokens that the model has an embedding for; a tokenizer may have more of its own."""
-    embeddings = cast(Any, pieces.model.module).get_input_embeddings()
-    return min(pieces.size("dec-self"), int(embeddings.num_embeddings))
 
 
 def repeat_roles(vocabulary: Vocabulary, sites: Sites, once: int) -> TokenRoles:

@@ -1,16 +1,14 @@
-"""Load pruned models: build the whole model, carry out the recorded plans, fill in the weights."""
+"""Load pruned models for use without headtool's adapters."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-import torch
 from torch import nn
 
-from headtool.errors import HeadtoolError
-from headtool.models.fairseq.pruned import pruned_fairseq
-from headtool.surgery.record import pruned_class, read_record
+from headtool.models import DEFAULT_LIBRARY, model_library
+from headtool.surgery.record import read_record
 
 __all__ = ["load_pruned"]
 
@@ -34,21 +32,5 @@ def load_pruned(folder: str | Path) -> nn.Module:
     """
     place = Path(os.path.expanduser(folder))
     record = read_record(place)
-    if record is not None and record["library"] == "fairseq" and record["form"] == "pruned":
-        cpu = torch.device("cpu")
-        return pruned_fairseq(place, record, device=cpu, dtype=torch.float32).module
-    if not (place / "config.json").is_file():
-        raise HeadtoolError(f"{folder} holds no pruned model; headtool prune writes one")
-    from headtool.models.huggingface.loading import load_config, load_weights
-
-    spec, options = str(folder), {"trust_remote_code": False}
-    config = load_config(str(place), spec=spec, local=True, options=options)
-    loader = pruned_class(config, spec)
-    if loader is None:
-        raise HeadtoolError(
-            f"no head is missing in {folder}: it is no pruned model; load it with from_pretrained"
-        )
-    module = load_weights(
-        loader, str(place), config, spec=spec, dtype=torch.float32, options=options
-    )
-    return module.eval()
+    library = model_library(DEFAULT_LIBRARY if record is None else record["library"])
+    return library.load_pruned_module(place, record)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from headtool.models.base import ModelAdapter
-from headtool.models.fairseq.model import FairseqModel
-from headtool.models.fairseq.saving import save_fairseq, save_fairseq_checkpoint
-from headtool.models.huggingface.model import HuggingFaceModel
 from headtool.pruning.onnx import export_onnx
 from headtool.pruning.smaller import Pruned
 from headtool.results.folders import PRUNED_RECORD, describe_file, new_folder
@@ -41,22 +38,16 @@ def save_pruned(
     """
     model = pruned.model
     with new_folder(folder, force=force) as made:
-        if isinstance(model, HuggingFaceModel):
-            cast(Any, model.module).save_pretrained(made)
-            model.tokenizer.save_pretrained(made)
-            extra: dict[str, Any] = {}
-        else:
-            assert isinstance(model, FairseqModel)
-            extra = save_fairseq(model, made)
+        extra = model.save(made)
         if onnx:
             export_onnx(model, made / "model.onnx")
-        _write_record(made, model, "pruned", pruned.history, source, extra | _costs(pruned))
+        _write_record(made, model, "pruned", pruned.history, source, {**extra, **_costs(pruned)})
 
 
 def save_baked(
     model: ModelAdapter, removed: list[str], folder: Path, *, source: Mapping[str, Any], force: bool
 ) -> None:
-    """Write a baked model: a transformers folder, or a fairseq checkpoint beside its dictionaries.
+    """Write a baked model as its own library reads it.
 
     Parameters
     ----------
@@ -68,12 +59,7 @@ def save_baked(
         As for `save_pruned`.
     """
     with new_folder(folder, force=force) as made:
-        if isinstance(model, HuggingFaceModel):
-            cast(Any, model.module).save_pretrained(made)
-            model.tokenizer.save_pretrained(made)
-        else:
-            assert isinstance(model, FairseqModel)
-            save_fairseq_checkpoint(model, made, folder)
+        model.save_baked(made, final=folder)
         record = {"removed": removed}
         _write_record(made, model, "baked", None, source, record)
 
@@ -108,6 +94,3 @@ def _costs(pruned: Pruned) -> dict[str, Any]:
     before, after = vars(pruned.before), vars(pruned.after)
     costs = {name: {"before": before[name], "after": after[name]} for name in before}
     return {"costs": costs, "sequence_length": pruned.length, "difference": pruned.difference}
-
-
-# -- fairseq ---------------------------------------------------------------------------------------

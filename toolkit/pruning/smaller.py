@@ -5,16 +5,13 @@ from __future__ import annotations
 import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter
-from headtool.models.fairseq.model import FairseqModel
-from headtool.models.huggingface.model import HuggingFaceModel
 from headtool.surgery.costs import Costs, count_costs
 from headtool.surgery.history import History, record_history
 from headtool.surgery.removal import open_gates, remove_heads, scale_projection
@@ -75,9 +72,9 @@ def prune(
     removed = remove_heads(model.module, model.handles, model.probe, mask, scales)
     history = History.of(model.module, model.sites).after(mask, removed.plan.to_json())
     record_history(removed.module, history)
-    smaller = _with_module(model, removed.module)
+    smaller = model.with_module(removed.module)
     names = list(dict.fromkeys(unit_name(model.module, handle) for handle in model.handles))
-    length = min(_LENGTH, _longest(model))
+    length = min(_LENGTH, model.max_length or _LENGTH)
     before, after = (
         count_costs(
             part.module, names, part.probe(part.module, batch=1, source=length, target=length)
@@ -115,21 +112,4 @@ def bake(
     baked = copy.deepcopy(model.module)
     for site in {site.projection: site for site in gates}.values():
         scale_projection(baked, site, gates[site])
-    return _with_module(model, baked)
-
-
-def _with_module(model: ModelAdapter, module: nn.Module) -> ModelAdapter:
-    """The same adapter around another module."""
-    if isinstance(model, HuggingFaceModel):
-        return HuggingFaceModel(model.spec, model.task, module, model.tokenizer)
-    if isinstance(model, FairseqModel):
-        dictionaries = model.source_dictionary, model.target_dictionary
-        return FairseqModel(model.spec, module, dictionaries, model.languages, model.bpe)
-    raise TypeError(f"{type(model).__name__} cannot be pruned")
-
-
-def _longest(model: ModelAdapter) -> int:
-    """Most tokens that a model takes."""
-    if isinstance(model, HuggingFaceModel):
-        return model.max_length
-    return int(min(cast(Any, model.module).max_positions()))
+    return model.with_module(baked)

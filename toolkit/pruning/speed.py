@@ -24,8 +24,6 @@ from headtool.attention.gating import Gating, intercept
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Head, HeadMask
 from headtool.models.base import ModelAdapter
-from headtool.models.fairseq.model import FairseqModel
-from headtool.models.huggingface.model import HuggingFaceModel
 from headtool.progress import Progress, silent
 from headtool.quiet import no_stderr
 from headtool.surgery.history import History
@@ -221,45 +219,13 @@ def _job(
     if work == "forward":
         run = model.probe(model.module, batch=size, source=length, target=length).run
     else:
-        run = _decoding(model, size, length, beam)
+        run = model.decoding(batch=size, length=length, beam=beam)
 
     def job() -> object:
         with contender.attached(size * beam if work == "decode" else size):
             return run()
 
     return job
-
-
-def _decoding(model: ModelAdapter, size: int, length: int, beam: int) -> Callable[[], object]:
-    """Generate exactly so many tokens, so that all models do equal work."""
-    if isinstance(model, FairseqModel):
-        from fairseq.sequence_generator import SequenceGenerator
-
-        generator = SequenceGenerator(
-            [model.module],
-            model.target_dictionary,
-            beam_size=beam,
-            max_len_a=0,
-            max_len_b=length,
-            min_len=length,
-        )
-        tokens, lengths = model.source_tokens(size, length)
-        sources = {"src_tokens": tokens.to(model.device), "src_lengths": lengths.to(model.device)}
-        return lambda: generator.generate([model.module], {"net_input": sources})
-    assert isinstance(model, HuggingFaceModel)
-    if model.task not in ("causal-lm", "seq2seq"):
-        raise HeadtoolError(f"{model.spec} is a {model.task} model and does not decode")
-    source = length if model.task == "seq2seq" else 1
-    ids = torch.full((size, source), model.pad_id, device=model.device)
-    module: Any = model.module
-    options = {"num_beams": beam, "do_sample": False, "pad_token_id": model.pad_id}
-    return lambda: module.generate(
-        input_ids=ids,
-        attention_mask=torch.ones_like(ids),
-        min_new_tokens=length,
-        max_new_tokens=length,
-        **options,
-    )
 
 
 # -- timing ----------------------------------------------------------------------------------------

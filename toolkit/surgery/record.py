@@ -1,4 +1,4 @@
-"""The record beside a pruned model's weights, and the class that rebuilds the model from it."""
+"""The record beside a pruned model's weights: what was removed, and of which files it speaks."""
 
 from __future__ import annotations
 
@@ -8,16 +8,20 @@ from typing import Any
 
 from headtool.errors import HeadtoolError
 from headtool.results.folders import PRUNED_RECORD, describe_file
-from headtool.surgery.plan import Plan, carry_out
+from headtool.surgery.plan import Plan
 
-__all__ = ["SCHEMA", "pruned_class", "read_record"]
-
+__all__ = ["SCHEMA", "read_plans", "read_record"]
 
 SCHEMA = "headtool/pruned/1"
 
 
 def read_record(folder: Path) -> dict[str, Any] | None:
     """Read and check the record of a folder; None where there is none.
+
+    Parameters
+    ----------
+    folder
+        What ``headtool prune`` wrote.
 
     Raises
     ------
@@ -48,31 +52,21 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     return record
 
 
-def pruned_class(config: Any, spec: str) -> type | None:
-    """Class that builds a transformers model without the heads that a configuration records.
-
-    None where it records none.
-    """
-    import transformers
-
-    recorded = getattr(config, "headtool_pruned", None)
-    if recorded is None:
-        return None
-    plans = read_plans(recorded, spec)
-    whole: Any = getattr(transformers, str((config.architectures or [""])[0]), None)
-    if not isinstance(whole, type) or not issubclass(whole, transformers.PreTrainedModel):
-        raise HeadtoolError(f"{spec} names no model class of transformers in its config.json")
-
-    def build(self: Any, config: Any, *args: Any, **kwargs: Any) -> None:
-        whole.__init__(self, config, *args, **kwargs)
-        for plan in plans:
-            carry_out(plan, self)
-        self.__class__ = whole
-
-    return type(whole.__name__, (whole,), {"__init__": build, "__module__": whole.__module__})
-
-
 def read_plans(recorded: Any, spec: str) -> list[Plan]:
+    """Read the plans of a recorded history, in the order in which they were carried out.
+
+    Parameters
+    ----------
+    recorded
+        `History.to_json`, as JSON gave it back.
+    spec
+        What to call the model in messages.
+
+    Raises
+    ------
+    HeadtoolError
+        If the record is damaged.
+    """
     try:
         return [Plan.from_json(step) for step in recorded["steps"]]
     except (KeyError, TypeError) as error:

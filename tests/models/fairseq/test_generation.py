@@ -18,7 +18,7 @@ from headtool.heads import Head, HeadMask
 from headtool.models import load_model
 from headtool.models.base import Examples
 from headtool.models.fairseq.generation import FairseqGenerator
-from headtool.models.fairseq.model import FairseqModel, load_fairseq
+from headtool.models.fairseq.model import FairseqModel
 
 SOURCES = (
     "a b c d e f",
@@ -52,7 +52,7 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def load(path: Path) -> FairseqModel:
-    return load_fairseq(f"fairseq:{path}", device=torch.device("cpu"), dtype=torch.float32)
+    return FairseqModel.load(str(path), device=torch.device("cpu"), dtype=torch.float32)
 
 
 def some_masks(model: FairseqModel) -> list[HeadMask]:

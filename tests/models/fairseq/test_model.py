@@ -20,7 +20,7 @@ from headtool.engine.observation import observe
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import Batch
-from headtool.models.fairseq.model import FairseqModel, load_fairseq
+from headtool.models.fairseq.model import FairseqModel
 from headtool.quiet import silence
 
 SOURCES = ("a b c d e f", "b", "", "l k j i h g f e d c b a", "c c", "g h a")
@@ -29,9 +29,7 @@ PAIRS = TextData("pairs", "translation", {"source": SOURCES, "target": TARGETS})
 
 
 def load(path: Path, **options: Any) -> FairseqModel:
-    return load_fairseq(
-        f"fairseq:{path}", device=torch.device("cpu"), dtype=torch.float32, **options
-    )
+    return FairseqModel.load(str(path), device=torch.device("cpu"), dtype=torch.float32, **options)
 
 
 @pytest.fixture
@@ -218,9 +216,9 @@ def test_observed_attention_is_a_distribution_over_real_keys(model: FairseqModel
     examples = model.encode(PAIRS)
 
     class Check:
-        def update(
+        def summarise(
             self, site: AttentionSite, attention: Tensor, contexts: Tensor, batch: Batch
-        ) -> None:
+        ) -> dict[str, np.ndarray]:
             real = batch.queries[site.kind].real
             keys = batch.queries["enc-self" if site.kind == "cross" else site.kind].real
             assert attention.shape == (len(batch), 4, real.shape[1], keys.shape[1])
@@ -231,6 +229,12 @@ def test_observed_attention_is_a_distribution_over_real_keys(model: FairseqModel
             assert (attention.masked_select(~keys[:, None, None, :]) == 0).all()
             if site.kind == "dec-self":
                 assert (attention.triu(1) == 0).all()
+            return {"rows": batch.index}
+
+        def add(
+            self, site: AttentionSite, examples: np.ndarray, summary: dict[str, np.ndarray]
+        ) -> None:
+            np.testing.assert_array_equal(summary["rows"], examples)
             seen.add(site)
 
     observe(model, examples, [Check()])
@@ -317,7 +321,7 @@ def test_label_smoothing_changes_the_loss_but_not_the_columns(
 
 def test_half_precision(save_fairseq: Callable[..., Path]) -> None:
     path = save_fairseq()
-    half = load_fairseq(f"fairseq:{path}", device=torch.device("cpu"), dtype=torch.bfloat16)
+    half = FairseqModel.load(str(path), device=torch.device("cpu"), dtype=torch.bfloat16)
     assert {weight.dtype for weight in half.module.parameters()} == {torch.bfloat16}
     assert half.sites == load(path).sites
     losses = [evaluate(m, m.encode(PAIRS), []).whole["loss"] for m in (half, load(path))]

@@ -17,16 +17,14 @@ import torch
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.models.fairseq import parts as fairseq_parts
-from headtool.models.fairseq.model import FairseqModel, load_fairseq
+from headtool.models.fairseq.model import FairseqModel
 from headtool.quiet import silence
 
 Save = Callable[..., Path]
 
 
 def load(path: Path, **options: Any) -> FairseqModel:
-    return load_fairseq(
-        f"fairseq:{path}", device=torch.device("cpu"), dtype=torch.float32, **options
-    )
+    return FairseqModel.load(str(path), device=torch.device("cpu"), dtype=torch.float32, **options)
 
 
 def refusal(path: Path, **options: Any) -> str:
@@ -266,9 +264,9 @@ def test_dictionaries_come_from_the_flag_the_checkpoint_s_folder_or_the_data(
     text = refusal(path)
     assert "`fairseq_data`" in text
     assert all(str(folder) in text for folder in (run, first, "dict.xx.txt", "dict.yy.txt"))
-    load(path, data=str(flag))
+    load(path, fairseq_data=str(flag))
     move(flag, run)
-    assert str(flag) in refusal(path, data=str(flag))
+    assert str(flag) in refusal(path, fairseq_data=str(flag))
 
 
 def test_dictionaries_that_do_not_fit_are_one_line(save_fairseq: Save, tmp_path: Path) -> None:
@@ -407,11 +405,11 @@ def test_loading_leaves_the_process_as_it_was(
 def test_the_first_import_of_fairseq_is_silent(save_fairseq: Save) -> None:
     program = (
         "import logging, sys, torch\n"
-        "from headtool.models.fairseq.model import load_fairseq\n"
+        "from headtool.models.fairseq.model import FairseqModel\n"
         "assert 'fairseq' not in sys.modules\n"
-        "load_fairseq(sys.argv[1], device=torch.device('cpu'), dtype=torch.float32)\n"
+        "FairseqModel.load(sys.argv[1], device=torch.device('cpu'), dtype=torch.float32)\n"
         "assert 'fairseq' in sys.modules and not logging.root.handlers\n"
     )
-    command = [sys.executable, "-W", "error", "-c", program, f"fairseq:{save_fairseq()}"]
+    command = [sys.executable, "-W", "error", "-c", program, str(save_fairseq())]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from headtool.attention.gating import Gating
@@ -10,12 +10,12 @@ from headtool.models.base import Batch, Row
 from headtool.models.fairseq.beam import BeamSearch
 from headtool.models.fairseq.lazy_search import Vocabulary
 from headtool.models.fairseq.masks import MaskedSearches, some
-from headtool.models.fairseq.model import FairseqModel
+from headtool.models.fairseq.network import FairseqNetwork
 from headtool.models.fairseq.passes import Passes
 from headtool.models.generation import Filling, Gates, Generator
 from headtool.searching import Search
 
-__all__ = ["FairseqGenerator"]
+__all__ = ["FairseqGenerator", "fixed_length"]
 
 _BEAM, _LENGTH_PENALTY, _MAX_LENGTH = 5, 1.0, 201  # fairseq-generate: --max-len-b 200, and the end
 
@@ -25,9 +25,9 @@ _TIE = 5e-5  # log-probabilities are computed in another order here, and differ 
 class FairseqGenerator(Generator):
     """Decodes with a fairseq model."""
 
-    model: FairseqModel
+    model: FairseqNetwork
 
-    def __init__(self, model: FairseqModel, search: Search) -> None:
+    def __init__(self, model: FairseqNetwork, search: Search) -> None:
         self.model = model
         longest = int(cast(Any, model.module).max_decoder_positions())
         self.search = Search(
@@ -117,3 +117,22 @@ class FairseqGenerator(Generator):
                 symbols = dictionary.string(torch.tensor(ids, dtype=torch.long))
                 done[ids] = self.model.bpe.decode(symbols)
         return [done[tuple(ids)] for ids in hypotheses]
+
+
+def fixed_length(
+    model: FairseqNetwork, *, batch: int, length: int, beam: int
+) -> Callable[[], object]:
+    """Let fairseq generate exactly so many tokens; see `ModelAdapter.decoding`."""
+    from fairseq.sequence_generator import SequenceGenerator
+
+    generator = SequenceGenerator(
+        [model.module],
+        model.target_dictionary,
+        beam_size=beam,
+        max_len_a=0,
+        max_len_b=length,
+        min_len=length,
+    )
+    tokens, lengths = model.source_tokens(batch, length)
+    sources = {"src_tokens": tokens.to(model.device), "src_lengths": lengths.to(model.device)}
+    return lambda: generator.generate([model.module], {"net_input": sources})

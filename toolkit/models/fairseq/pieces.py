@@ -8,25 +8,28 @@ from typing import Any, cast
 from torch import Tensor
 
 from headtool.heads import Kind
-from headtool.models.base import Batch, ModelAdapter, Row
-from headtool.models.pieces import _WORDWISE, Cut, Pieces, align, unmarked
+from headtool.models.examples import Batch, Row
+from headtool.models.fairseq.network import FairseqNetwork
+from headtool.models.pieces import Cut, Pieces, align, unmarked
+
+__all__ = ["FairseqPieces"]
+
+_WORDWISE = ("none", "subword_nmt", "fastbpe")
+"""Segmentations that want words, and not running text."""
 
 
-class FairseqPieces(Pieces):
+class FairseqPieces(Pieces[FairseqNetwork]):
     """Tokens of a fairseq model; see `Pieces`."""
 
-    def __init__(self, model: ModelAdapter) -> None:
-        from headtool.models.fairseq.model import FairseqModel
-
-        assert isinstance(model, FairseqModel)
-        self.model = self._model = model
+    def __init__(self, model: FairseqNetwork) -> None:
+        self.model = model
         self.max_length = int(cast(Any, model.module).max_positions()[0])
         self.wordwise = model.bpe.name in _WORDWISE
         self.unknown = int(model.source_dictionary.unk())
 
     def _dictionary(self, kind: Kind) -> Any:
         decoder = kind != "enc-self"
-        return self._model.target_dictionary if decoder else self._model.source_dictionary
+        return self.model.target_dictionary if decoder else self.model.source_dictionary
 
     def ids(self, batch: Batch, kind: Kind) -> Tensor:
         """Return token ids, [B, T]; see `Pieces.ids`."""
@@ -52,14 +55,14 @@ class FairseqPieces(Pieces):
 
     def row(self, ids: Sequence[int]) -> Row:
         """Return an example of these ids; see `Pieces.row`."""
-        return {"source": list(ids), "target": [self._model.target_dictionary.eos()]}
+        return {"source": list(ids), "target": [self.model.target_dictionary.eos()]}
 
     def cut(self, text: str) -> Cut | None:
         """Return a text as the model reads it; see `Pieces.cut`."""
-        symbols = self._model.bpe.encode(text).split()
+        symbols = self.model.bpe.encode(text).split()
         spans = align([unmarked(symbol) for symbol in symbols], text)
         if spans is None:
             return None
-        dictionary = self._model.source_dictionary
+        dictionary = self.model.source_dictionary
         ids = [*map(dictionary.index, symbols), dictionary.eos()]
-        return Cut(self.row(ids), (*spans, (0, 0)))
+        return Cut(self.row(ids), tuple(ids), (*spans, (0, 0)))

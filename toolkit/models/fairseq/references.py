@@ -1,23 +1,19 @@
-"""References that translations are compared with, as text."""
+"""References that translations of fairseq models are compared with, as text."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
 
-from headtool.models.base import Examples, ModelAdapter
-from headtool.models.fairseq.model import FairseqModel
+from headtool.models.examples import Examples
+from headtool.models.fairseq.network import FairseqNetwork
 
 __all__ = ["references"]
 
-
-_LOGGER = logging.getLogger("headtool.engine.measurement")
-
-
-_MANY = 100  # lines; sacreBLEU warns from here on
+_LOGGER = logging.getLogger(__name__)
 
 
-def references(model: ModelAdapter, examples: Examples) -> tuple[str, ...]:
+def references(model: FairseqNetwork, examples: Examples) -> tuple[str, ...]:
     """Return the reference translations as text.
 
     Lines of a file are taken as they are. Symbols of fairseq's binary data are put together again
@@ -26,19 +22,10 @@ def references(model: ModelAdapter, examples: Examples) -> tuple[str, ...]:
     raw file gives the number to report.
     """
     targets = examples.data.columns["target"]
-    if isinstance(model, FairseqModel) and model.bpe.name == "none":
+    if model.bpe.name == "none":
         _report_subwords(examples.data.spec, targets)
-    tokenised = sum(target.endswith(" .") for target in targets)
-    if tokenised >= _MANY:
-        _LOGGER.warning(
-            "%s looks tokenised (%d references end in ' .'): BLEU of tokenised text does not "
-            "compare with what others report",
-            examples.data.spec,
-            tokenised,
-        )
     if not examples.data.pretokenized:
         return targets
-    assert isinstance(model, FairseqModel)  # no other model takes symbols
     unknown = model.target_dictionary.unk_word
     symbols = [
         [f"<{unknown}>" if symbol == unknown else symbol for symbol in target.split(" ")]

@@ -10,13 +10,16 @@ from typing import Any
 import torch
 from torch import nn
 
-from headtool.models.fairseq.model import FairseqModel
+from headtool.models.fairseq.network import FairseqNetwork
 
+__all__ = ["CHECKPOINT", "save_fairseq", "save_fairseq_checkpoint"]
+
+CHECKPOINT = "checkpoint.pt"
 _WEIGHTS = "model.safetensors"
 
 
-def save_fairseq(model: FairseqModel, folder: Path) -> dict[str, Any]:
-    """Write weights, dictionaries and segmentation; returns what the record says of them."""
+def save_fairseq(model: FairseqNetwork, folder: Path) -> dict[str, Any]:
+    """Write weights, dictionaries and segmentation; return what the record says of them."""
     from safetensors.torch import save_file
 
     # Weights that are shared must not share memory in the file.
@@ -30,7 +33,7 @@ def save_fairseq(model: FairseqModel, folder: Path) -> dict[str, Any]:
     }
 
 
-def save_fairseq_checkpoint(model: FairseqModel, folder: Path, final: Path) -> None:
+def save_fairseq_checkpoint(model: FairseqNetwork, folder: Path, final: Path) -> None:
     """Write a checkpoint that fairseq loads; `final` is where the folder will lie."""
     languages = {"source_lang": model.languages[0], "target_lang": model.languages[1]}
     options = {"task": "translation", "data": str(final.resolve()), **languages}
@@ -46,18 +49,17 @@ def save_fairseq_checkpoint(model: FairseqModel, folder: Path, final: Path) -> N
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "last_optimizer_state": None,
     }
-    torch.save(state, folder / "checkpoint.pt")
+    torch.save(state, folder / CHECKPOINT)
     _save_dictionaries(model, folder)
     _save_bpe(model, folder)
 
 
-def _save_dictionaries(model: FairseqModel, folder: Path) -> None:
-    dictionaries = model.source_dictionary, model.target_dictionary
-    for language, dictionary in zip(model.languages, dictionaries, strict=True):
+def _save_dictionaries(model: FairseqNetwork, folder: Path) -> None:
+    for language, dictionary in zip(model.languages, model.dictionaries, strict=True):
         dictionary.save(str(folder / f"dict.{language}.txt"))
 
 
-def _save_bpe(model: FairseqModel, folder: Path) -> str:
+def _save_bpe(model: FairseqNetwork, folder: Path) -> str:
     """Copy the segmentation's file; returns how ``--bpe`` would name it."""
     if model.bpe.file is None:
         return model.bpe.name

@@ -8,6 +8,7 @@ from typing import Any
 from torch import nn
 
 from headtool.models.fresh import build_fresh
+from headtool.models.huggingface.pruned import pruned_class
 
 __all__ = ["fresh_huggingface"]
 
@@ -31,8 +32,6 @@ def fresh_huggingface(module: nn.Module, *, seed: int, spec: str) -> nn.Module:
     """
 
     def build() -> nn.Module:
-        from headtool.surgery.record import pruned_class
-
         original: Any = module
         kind: Any = pruned_class(original.config, spec) or type(module)
         built: Any = kind(copy.deepcopy(original.config))

@@ -9,7 +9,7 @@ change its winner, so beam search starts anew under every mask.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import torch
@@ -19,10 +19,10 @@ from headtool.attention.gating import Gating
 from headtool.errors import HeadtoolError
 from headtool.models.base import Batch, Row
 from headtool.models.generation import Filling, Gates, Generator
-from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.searching import Search
 
-__all__ = ["HuggingFaceGenerator"]
+__all__ = ["HuggingFaceGenerator", "fixed_length"]
 
 _DEFAULT_LENGTH = 20  # what generate does where the model has no setting
 
@@ -38,9 +38,9 @@ class HuggingFaceGenerator(Generator):
         If these settings are neither greedy nor beam search.
     """
 
-    model: HuggingFaceModel
+    model: HuggingFaceNetwork
 
-    def __init__(self, model: HuggingFaceModel, search: Search) -> None:
+    def __init__(self, model: HuggingFaceNetwork, search: Search) -> None:
         self.model = model
         self.module = cast(Any, model.module)
         settings = self.module.generation_config
@@ -201,3 +201,25 @@ def _some(
     if encoded is None:
         return part, None
     return part, type(encoded)(last_hidden_state=encoded.last_hidden_state[index])
+
+
+def fixed_length(
+    model: HuggingFaceNetwork, *, batch: int, length: int, beam: int
+) -> Callable[[], object]:
+    """Let ``generate`` write exactly so many tokens; see `ModelAdapter.decoding`.
+
+    Language models start from one token.
+    """
+    if model.task not in ("causal-lm", "seq2seq"):
+        raise HeadtoolError(f"{model.spec} is a {model.task} model and does not decode")
+    source = length if model.task == "seq2seq" else 1
+    ids = torch.full((batch, source), model.pad_id, device=model.device)
+    module: Any = model.module
+    options = {"num_beams": beam, "do_sample": False, "pad_token_id": model.pad_id}
+    return lambda: module.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        min_new_tokens=length,
+        max_new_tokens=length,
+        **options,
+    )

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any, cast
 
 import huggingface_hub.utils
@@ -16,10 +17,10 @@ from transformers.models.auto import modeling_auto
 from transformers.utils import logging as hf_logging
 
 from headtool.errors import HeadtoolError
-from headtool.models.base import Task
-from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.models.examples import Task
+from headtool.models.huggingface.pruned import pruned_class
 
-__all__ = ["find_huggingface", "load_config", "load_huggingface", "load_weights"]
+__all__ = ["find_huggingface", "load_config", "load_parts", "load_pruned_module", "load_weights"]
 
 _LOG = logging.getLogger("headtool")
 
@@ -47,16 +48,8 @@ _HEADS: tuple[tuple[Task, Any, Any], ...] = (
 )
 
 
-def load_huggingface(
-    source: str, *, device: torch.device, dtype: torch.dtype, spec: str | None = None
-) -> HuggingFaceModel:
-    """Load a folder or hub id (``org/name`` or ``org/name@revision``) with its tokenizer.
-
-    `spec` is how the user named the model, where that is not `source`.
-    """
-    from headtool.surgery.record import pruned_class
-
-    spec = spec or source
+def load_parts(source: str, *, spec: str, dtype: torch.dtype) -> tuple[Task, nn.Module, Any]:
+    """Load task, module and tokenizer of a folder or hub id; see `HuggingFaceModel.load`."""
     name, options, config = find_huggingface(source, spec=spec)
     task, loader = _task(spec, config)
     loader = pruned_class(config, spec) or loader
@@ -66,8 +59,23 @@ def load_huggingface(
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         # The library makes an empty one where the files are missing.
         raise HeadtoolError(f"{spec} has no tokenizer; save one beside the model")
-    module.to(device)
-    return HuggingFaceModel(spec, task, module, tokenizer)
+    return task, module, tokenizer
+
+
+def load_pruned_module(folder: Path) -> nn.Module:
+    """Load a pruned model in float32 without its tokenizer; see `ModelAdapter`."""
+    spec = str(folder)
+    if not (folder / "config.json").is_file():
+        raise HeadtoolError(f"{folder} holds no pruned model; headtool prune writes one")
+    options = {"trust_remote_code": False}
+    config = load_config(spec, spec=spec, local=True, options=options)
+    loader = pruned_class(config, spec)
+    if loader is None:
+        raise HeadtoolError(
+            f"no head is missing in {folder}: it is no pruned model; load it with from_pretrained"
+        )
+    module = load_weights(loader, spec, config, spec=spec, dtype=torch.float32, options=options)
+    return module.eval()
 
 
 def find_huggingface(source: str, *, spec: str) -> tuple[str, dict[str, Any], Any]:
@@ -82,6 +90,8 @@ def find_huggingface(source: str, *, spec: str) -> tuple[str, dict[str, Any], An
     """
     source = os.path.expanduser(source)
     local = os.path.exists(source)
+    if source.endswith(".pt"):
+        raise HeadtoolError(f"{spec} looks like a fairseq checkpoint; write fairseq:{spec}")
     if os.path.isfile(source):
         raise HeadtoolError(f"{spec} is a file; name the folder of a transformers model")
     if local and not os.path.isfile(os.path.join(source, "config.json")):

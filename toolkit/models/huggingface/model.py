@@ -1,306 +1,93 @@
-"""Hugging Face transformers models: tokenising, and the per-example loss of each task."""
+"""Models of Hugging Face transformers, with all that headtool does with a model."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Self, cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from headtool.attention.discovery import Probe, discover
-from headtool.data import TextData, match_labels, regression_targets
-from headtool.errors import HeadtoolError
-from headtool.heads import Kind
-from headtool.models.base import (
-    Batch,
-    Examples,
-    Forward,
-    ModelAdapter,
-    Queries,
-    Row,
-    Task,
-    at_least_float32,
-    token_columns,
-)
+from headtool.models.huggingface.export import exported
 from headtool.models.huggingface.fresh import fresh_huggingface
+from headtool.models.huggingface.generation import HuggingFaceGenerator, fixed_length
+from headtool.models.huggingface.loading import find_huggingface, load_parts, load_pruned_module
+from headtool.models.huggingface.network import HuggingFaceNetwork
+from headtool.models.huggingface.pieces import HuggingFacePieces
+from headtool.searching import Search
 
 __all__ = ["HuggingFaceModel"]
 
-_BLOCK_TOKENS = 256
-_MASKED_SHARE = 0.15
-_ABSURD_LENGTH = 1_000_000  # tokenizers without a limit report 1e30
 
+class HuggingFaceModel(HuggingFaceNetwork):
+    """A model of transformers; see `ModelAdapter` and `HuggingFaceNetwork`."""
 
-class HuggingFaceModel(ModelAdapter):
-    """A transformers model with its tokenizer.
+    @classmethod
+    def check(cls, source: str, *, spec: str) -> None:
+        """Refuse what is neither a folder nor on the hub; see `ModelAdapter.check`."""
+        find_huggingface(source, spec=spec)
 
-    Parameters
-    ----------
-    spec, task
-        See `ModelAdapter`.
-    module
-        The model; it is put into evaluation mode.
-    tokenizer
-        Its tokenizer.
-    """
+    @classmethod
+    def load(
+        cls,
+        source: str,
+        *,
+        spec: str | None = None,
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> Self:
+        """Load a folder or hub id (``org/name`` or ``org/name@revision``) with its tokenizer.
 
-    library = "transformers"
+        Parameters
+        ----------
+        source
+            The folder or hub id. A folder may hold a pruned model.
+        spec
+            How the user named the model; by default as `source`.
+        device, dtype
+            Where its weights go, and in which precision.
 
-    def __init__(self, spec: str, task: Task, module: nn.Module, tokenizer: Any) -> None:
-        module.eval()
-        self.config = cast(Any, module).config
-        self.tokenizer = tokenizer
-        first_known = (tokenizer.pad_token_id, self.config.pad_token_id, tokenizer.eos_token_id, 0)
-        self.pad_id = int(next(i for i in first_known if i is not None))
-        if task == "classification" and self.config.pad_token_id is None:
-            # A causal classifier reads its last token that is not padding, and needs to know it.
-            self.config.pad_token_id = self.pad_id
-        labels = [str(self.config.id2label[i]) for i in range(self.config.num_labels)]
-        self.special_ids = torch.tensor(sorted(tokenizer.all_special_ids), dtype=torch.long)
-        eos = (
-            tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
-        )
-        self.eos_id = -1 if eos is None else int(eos)
-        self.prefix, self.suffix = self._affixes()
-        handles = discover(module, self.probe(module))
-        super().__init__(spec, task, module, handles, labels if task == "classification" else ())
+        Raises
+        ------
+        HeadtoolError
+            For a model that is unknown, damaged or not supported.
+        """
+        spec = spec or source
+        task, module, tokenizer = load_parts(source, spec=spec, dtype=dtype)
+        return cls(spec, task, module.to(device), tokenizer)
 
-    def fresh(self, seed: int) -> HuggingFaceModel:
+    @classmethod
+    def load_pruned_module(cls, folder: Path, record: Mapping[str, Any] | None) -> nn.Module:
+        """Load a pruned model, also one that a ``Trainer`` saved; see `ModelAdapter`."""
+        return load_pruned_module(folder)
+
+    def with_module(self, module: nn.Module) -> Self:
+        """Keep task and tokenizer; see `ModelAdapter.with_module`."""
+        return type(self)(self.spec, self.task, module, self.tokenizer)
+
+    def save(self, folder: Path) -> Mapping[str, Any]:
+        """Write a folder that ``from_pretrained`` reads; see `ModelAdapter.save`."""
+        cast(Any, self.module).save_pretrained(folder)
+        self.tokenizer.save_pretrained(folder)
+        return {}  # the configuration says what was removed
+
+    def generator(self, search: Search) -> HuggingFaceGenerator:
+        """Decode as ``generate`` does; see `ModelAdapter.generator`."""
+        return HuggingFaceGenerator(self, search)
+
+    def pieces(self) -> HuggingFacePieces:
+        """Know the tokenizer's tokens; see `ModelAdapter.pieces`."""
+        return HuggingFacePieces(self)
+
+    def fresh(self, seed: int) -> Self:
         """Build a model of the same class and configuration; see `ModelAdapter.fresh`."""
-        module = fresh_huggingface(self.module, seed=seed, spec=self.spec)
-        return HuggingFaceModel(self.spec, self.task, module, self.tokenizer)
+        return self.with_module(fresh_huggingface(self.module, seed=seed, spec=self.spec))
 
-    # -- tokenising -------------------------------------------------------------------------
+    def decoding(self, *, batch: int, length: int, beam: int) -> Callable[[], object]:
+        """Let ``generate`` run its full length; see `ModelAdapter.decoding`."""
+        return fixed_length(self, batch=batch, length=length, beam=beam)
 
-    def _affixes(self) -> tuple[list[int], list[int]]:
-        """Special tokens that the tokenizer puts before and after one text."""
-        plain = self.tokenizer("a", add_special_tokens=False)["input_ids"]
-        whole = self.tokenizer("a")["input_ids"]
-        for start in range(len(whole) - len(plain) + 1):
-            if whole[start : start + len(plain)] == plain:
-                return whole[:start], whole[start + len(plain) :]
-        return [], []
-
-    @property
-    def max_length(self) -> int:
-        """Most tokens that the model takes."""
-        limits = [_ABSURD_LENGTH, int(min(self.tokenizer.model_max_length, _ABSURD_LENGTH))]
-        positions = getattr(self.config, "max_position_embeddings", None)
-        if positions:
-            offset = 0
-            for name, part in self.module.named_modules():
-                if name.endswith("position_embeddings") and isinstance(part, nn.Embedding):
-                    # RoBERTa counts positions from the padding index on.
-                    offset = 0 if part.padding_idx is None else part.padding_idx + 1
-            limits.append(int(positions) - offset)
-        limit = min(limits)
-        return 1024 if limit == _ABSURD_LENGTH else limit
-
-    def encode(self, data: TextData, *, batch_tokens: int = 4096, seed: int = 0) -> Examples:
-        """Tokenise a data set for the model's task; see `ModelAdapter.encode`."""
-        wanted = {"seq2seq": "translation", "causal-lm": "text", "masked-lm": "text"}.get(
-            self.task, "classification"
-        )
-        if data.kind != wanted:
-            raise HeadtoolError(
-                f"{data.spec} is a {data.kind} data set, but {self.spec} is a {self.task} model "
-                f"and needs {_FORMATS[wanted]}"
-            )
-        if wanted == "text":
-            return self._encode_blocks(data, batch_tokens, seed)
-        if wanted == "translation":
-            rows, truncated = self._encode_pairs(data)
-        else:
-            rows, truncated = self._encode_labelled(data)
-        lengths = [max(len(row["input_ids"]), len(row.get("labels", ()))) for row in rows]
-        return Examples(data, tuple(rows), np.asarray(lengths), batch_tokens, truncated)
-
-    def _tokens(self, *texts: Sequence[str], **options: Any) -> tuple[list[dict[str, Any]], int]:
-        """Tokenise texts (or pairs), cutting them to the model's length; count those cut."""
-        limit = self.max_length
-        encoded = self.tokenizer(*map(list, texts), truncation=True, max_length=limit, **options)
-        whole = self.tokenizer(*map(list, texts), return_attention_mask=False, **options)
-        rows = [
-            {key: value[i] for key, value in encoded.items() if key != "attention_mask"}
-            for i in range(len(encoded["input_ids"]))
-        ]
-        return rows, sum(len(ids) > limit for ids in whole["input_ids"])
-
-    def _encode_labelled(self, data: TextData) -> tuple[list[Row], int]:
-        texts = [data.columns[name] for name in ("text_a", "text_b") if name in data.columns]
-        raw = data.columns["label"]
-        targets: list[float | int]
-        if self.task == "regression":
-            targets = regression_targets(raw, spec=data.spec).tolist()
-        else:
-            targets = match_labels(raw, self._label2id(), spec=data.spec).tolist()
-        rows, truncated = self._tokens(*texts)
-        return [
-            {**row, "target": target} for row, target in zip(rows, targets, strict=True)
-        ], truncated
-
-    def _label2id(self) -> dict[str, int]:
-        return {str(self.config.id2label[i]): i for i in range(self.config.num_labels)}
-
-    def _encode_pairs(self, data: TextData) -> tuple[list[Row], int]:
-        if data.pretokenized:
-            raise HeadtoolError(
-                f"{data.spec} is in fairseq's binary format, which only a fairseq model reads; "
-                f"give {self.spec} the two text files (SRC,REF)"
-            )
-        rows, truncated = self._tokens(data.columns["source"])
-        limit = self.max_length
-        targets = self.tokenizer(text_target=list(data.columns["target"]))["input_ids"]
-        truncated += sum(len(ids) > limit for ids in targets)
-        return [
-            {**row, "labels": labels[:limit]} for row, labels in zip(rows, targets, strict=True)
-        ], truncated
-
-    def _encode_blocks(self, data: TextData, batch_tokens: int, seed: int) -> Examples:
-        """Cut running text into blocks of tokens, each with the tokenizer's own special tokens."""
-        room = min(_BLOCK_TOKENS, self.max_length) - len(self.prefix) - len(self.suffix)
-        rows: list[Row] = []
-        for text in data.columns["text"]:
-            ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-            for start in range(0, len(ids), room):
-                block = ids[start : start + room]
-                if len(block) > 1:
-                    rows.append(self._block(block, seed, len(rows)))
-        lengths = np.asarray([len(row["input_ids"]) for row in rows], dtype=np.int64)
-        return Examples(data, tuple(rows), lengths, batch_tokens)
-
-    def _block(self, block: list[int], seed: int, index: int) -> Row:
-        ids = [*self.prefix, *block, *self.suffix]
-        if self.task == "causal-lm":
-            return {"input_ids": ids}
-        if self.tokenizer.mask_token_id is None:
-            raise HeadtoolError(f"the tokenizer of {self.spec} has no mask token")
-        # Seeded by the block, so that no batching or order changes what is masked.
-        rng = np.random.default_rng([seed, index])
-        count = max(1, round(_MASKED_SHARE * len(block)))
-        chosen = len(self.prefix) + rng.choice(len(block), size=count, replace=False)
-        labels = [-100] * len(ids)
-        for position in chosen.tolist():
-            labels[position] = ids[position]
-            ids[position] = self.tokenizer.mask_token_id
-        return {"input_ids": ids, "labels": labels}
-
-    # -- batches ----------------------------------------------------------------------------
-
-    def collate(self, examples: Examples, index: NDArray[np.int64]) -> Batch:
-        """Pad on the right; see `ModelAdapter.collate`."""
-        rows = [examples.rows[i] for i in index.tolist()]
-        ids = _pad([row["input_ids"] for row in rows], self.pad_id)
-        real = _pad([[1] * len(row["input_ids"]) for row in rows], 0)
-        inputs = {"input_ids": ids, "attention_mask": real}
-        if "token_type_ids" in rows[0]:
-            inputs["token_type_ids"] = _pad([row["token_type_ids"] for row in rows], 0)
-        if self.task in ("classification", "regression"):
-            targets = torch.tensor([row["target"] for row in rows])
-        elif self.task == "causal-lm":
-            targets = ids
-        else:
-            targets = _pad([row["labels"] for row in rows], -100)
-        queries = self._queries(ids, real.bool())
-        by_kind: dict[Kind, Queries] = dict.fromkeys(("enc-self", "dec-self", "cross"), queries)
-        if self.task == "seq2seq":
-            decoder = self._decoder_inputs(targets)
-            inputs["decoder_input_ids"] = decoder
-            by_kind["dec-self"] = by_kind["cross"] = self._queries(decoder, targets != -100)
-        return Batch(
-            index,
-            {name: tensor.to(self.device) for name, tensor in inputs.items()},
-            targets.to(self.device),
-            by_kind,
-        )
-
-    def _decoder_inputs(self, labels: Tensor) -> Tensor:
-        """Shift the target right, as the model itself does when it is given labels."""
-        shift = getattr(self.module, "prepare_decoder_input_ids_from_labels", None)
-        if shift is not None:
-            return cast(Tensor, shift(labels=labels.to(self.device)))
-        start = torch.full_like(labels[:, :1], self.config.decoder_start_token_id)
-        return torch.cat(
-            [start, labels[:, :-1].masked_fill(labels[:, :-1] == -100, self.pad_id)], 1
-        )
-
-    def _queries(self, ids: Tensor, real: Tensor) -> Queries:
-        special = torch.isin(ids.cpu(), self.special_ids)
-        eos = ids.cpu() == self.eos_id
-        return Queries(*(part.to(self.device) for part in (real, eos, special)))
-
-    # -- running ----------------------------------------------------------------------------
-
-    def forward(self, batch: Batch, *, label_smoothing: float = 0.0) -> Forward:
-        """Run the model; see `ModelAdapter.forward`."""
-        arguments = dict(batch.inputs)
-        if self.task in ("causal-lm", "seq2seq"):
-            arguments["use_cache"] = cast(Any, False)
-        logits = self.module(**arguments, return_dict=True).logits
-        if self.task == "causal-lm":
-            real = batch.queries["dec-self"].real
-            losses, columns = token_columns(
-                logits[:, :-1], batch.targets[:, 1:], real[:, 1:], label_smoothing=label_smoothing
-            )
-        elif self.task in ("masked-lm", "seq2seq"):
-            losses, columns = token_columns(
-                logits, batch.targets, batch.targets != -100, label_smoothing=label_smoothing
-            )
-        else:
-            losses, columns = self._classify(logits, batch.targets, label_smoothing)
-        return Forward(losses, columns)
-
-    def _classify(
-        self, logits: Tensor, gold: Tensor, label_smoothing: float
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        logits = at_least_float32(logits)
-        if self.task == "regression":
-            prediction = logits.squeeze(-1)
-            losses = plain = (prediction - gold.to(prediction.dtype)) ** 2
-        else:
-            prediction = logits.argmax(dim=-1)
-            losses = nn.functional.cross_entropy(
-                logits, gold, reduction="none", label_smoothing=label_smoothing
-            )
-            plain = nn.functional.cross_entropy(logits, gold, reduction="none")
-        return losses, {
-            "loss": plain.detach(),
-            "tokens": torch.ones_like(losses),
-            "prediction": prediction.detach(),
-            "gold": gold,
-        }
-
-    # -- discovery --------------------------------------------------------------------------
-
-    def probe(
-        self, module: nn.Module, *, batch: int = 2, source: int = 5, target: int = 3
-    ) -> Probe:
-        """Rows of ordinary tokens, the last the end of the sequence where there is one."""
-        plain = self.tokenizer("a b c d e", add_special_tokens=False)["input_ids"] or [self.pad_id]
-        ids = [plain[i % len(plain)] for i in range(source)]
-        if self.eos_id >= 0:
-            ids[-1] = self.eos_id
-        both = [ids, ids[::-1][1:] + ids[-1:]]
-        device = next(module.parameters()).device
-        rows = torch.tensor([both[i % 2] for i in range(batch)], device=device)
-        arguments: dict[str, Any] = {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
-        if not self.config.is_encoder_decoder:
-            return Probe(lambda: module(**arguments), batch=batch, source=source)
-        columns = torch.arange(target, device=device) % source
-        arguments["decoder_input_ids"] = rows[:, columns]
-        return Probe(lambda: module(**arguments), batch=batch, source=source, target=target)
-
-
-_FORMATS = {
-    "classification": "a .tsv, .csv, .jsonl or .parquet file with text and label",
-    "translation": "two line-aligned files (SRC,REF)",
-    "text": "a .txt file",
-}
-
-
-def _pad(rows: Sequence[Sequence[int]], value: int) -> Tensor:
-    width = max(map(len, rows))
-    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
+    def export(self, *, batch: int, length: int) -> tuple[nn.Module, dict[str, Tensor]]:
+        """Leave caches out, which are no tensors; see `ModelAdapter.export`."""
+        return exported(self, batch=batch, length=length)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from torch import Tensor
 
 from headtool.heads import Kind
-from headtool.models.base import Batch, ModelAdapter, Row
+from headtool.models.examples import Batch, Row
+from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.models.pieces import Cut, Pieces, Span, align, trimmed, unmarked
 
+__all__ = ["HuggingFacePieces"]
 
-class HuggingFacePieces(Pieces):
+
+class HuggingFacePieces(Pieces[HuggingFaceNetwork]):
     """Tokens of a transformers model; see `Pieces`."""
 
-    def __init__(self, model: ModelAdapter) -> None:
-        from headtool.models.huggingface.model import HuggingFaceModel
-
-        assert isinstance(model, HuggingFaceModel)
-        self.model = self._model = model
+    def __init__(self, model: HuggingFaceNetwork) -> None:
+        self.model = model
+        self.prefix = model.prefix
         self.tokenizer = model.tokenizer
         self.max_length = model.max_length
         self.wordwise = False
@@ -52,6 +53,19 @@ class HuggingFacePieces(Pieces):
         """Return how many ids there are; see `Pieces.size`."""
         return 1 + int(max([len(self.tokenizer), *self._special]))
 
+    @property
+    def embedded(self) -> int:
+        """How many ids have an embedding; a tokenizer may have more tokens of its own."""
+        embeddings = cast(Any, self.model.module).get_input_embeddings()
+        return min(self.size("dec-self"), int(embeddings.num_embeddings))
+
+    def unmasked(self, row: Row) -> Row:
+        """Take masked tokens from the labels; see `Pieces.unmasked`."""
+        if self.model.task != "masked-lm":
+            return row
+        pairs = zip(row["input_ids"], row["labels"], strict=True)
+        return {**row, "input_ids": [t if label == -100 else label for t, label in pairs]}
+
     def numbers(self, symbols: Sequence[str], kind: Kind) -> list[int]:
         """Return the ids of symbols; see `Pieces.numbers`."""
         vocabulary = self.tokenizer.get_vocab()
@@ -81,11 +95,11 @@ class HuggingFacePieces(Pieces):
             offsets = encoded.pop("offset_mapping")
             spans = [trimmed(text, int(start), int(end)) for start, end in offsets]
         else:
-            prefix, suffix = self._model.prefix, self._model.suffix
+            prefix, suffix = self.model.prefix, self.model.suffix
             symbols = self.tokenizer.tokenize(text)
             spans = align([unmarked(symbol) for symbol in symbols], text)
             if spans is not None:
                 spans = [*[(0, 0)] * len(prefix), *spans, *[(0, 0)] * len(suffix)]
         if spans is None or len(spans) != len(encoded["input_ids"]):
             return None
-        return Cut(self._untargeted(encoded), tuple(spans))
+        return Cut(self._untargeted(encoded), tuple(encoded["input_ids"]), tuple(spans))

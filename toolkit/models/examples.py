@@ -1,0 +1,186 @@
+"""What goes into a model and comes out of it: tokenised examples, batches, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from headtool.data import TextData
+from headtool.errors import HeadtoolError
+from headtool.heads import Kind
+from headtool.models.batching import length_buckets
+
+__all__ = [
+    "Batch",
+    "Examples",
+    "Forward",
+    "Queries",
+    "Row",
+    "Task",
+    "at_least_float32",
+    "token_columns",
+]
+
+Task = Literal["classification", "regression", "causal-lm", "masked-lm", "seq2seq"]
+
+Row = Mapping[str, Any]
+"""One tokenised example: the model's inputs as lists of token ids, and its target."""
+
+
+@dataclass(frozen=True)
+class Examples:
+    """A data set tokenised for one model.
+
+    Attributes
+    ----------
+    data
+        The text it came from.
+    rows
+        One tokenised example each, in the order of the data set.
+    lengths
+        Tokens per example (the longer side, for sequence-to-sequence), shape [N].
+    batch_tokens
+        Token budget of a batch, padding included.
+    truncated
+        How many examples were cut to the model's longest input.
+    """
+
+    data: TextData
+    rows: tuple[Row, ...]
+    lengths: NDArray[np.int64]
+    batch_tokens: int
+    truncated: int = 0
+
+    def __post_init__(self) -> None:
+        if not self.rows:
+            raise HeadtoolError(f"{self.data.spec} holds no example")
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, index: NDArray[np.int64]) -> Examples:
+        """Some of the examples, in the order of `index`."""
+        chosen = index.tolist()
+        rows = tuple(self.rows[i] for i in chosen)
+        # Running text was cut into examples; elsewhere a line of the data is one.
+        data = self.data if self.data.kind == "text" or not rows else self.data.take(chosen)
+        return replace(self, data=data, rows=rows, lengths=self.lengths[index])
+
+    def head(self, n: int) -> Examples:
+        """The first `n` examples."""
+        return self.take(np.arange(min(n, len(self))))
+
+    def batches(self) -> list[NDArray[np.int64]]:
+        """Indices of the examples, batch by batch: similar lengths together, each exactly once."""
+        return length_buckets(self.lengths.tolist(), batch_tokens=self.batch_tokens)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """What the query positions of one kind of attention are; each a boolean [B, T] tensor.
+
+    Attributes
+    ----------
+    real
+        Not padding.
+    eos
+        End-of-sequence (for BERT-type models: separator) tokens.
+    special
+        Any special token of the tokenizer, `eos` included.
+    """
+
+    real: Tensor
+    eos: Tensor
+    special: Tensor
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Some examples as tensors on the model's device.
+
+    Attributes
+    ----------
+    index
+        Which examples, shape [B].
+    inputs
+        Keyword arguments of the model's forward pass.
+    targets
+        What the loss is computed against.
+    queries
+        Per attention kind, its query positions.
+    """
+
+    index: NDArray[np.int64]
+    inputs: Mapping[str, Tensor]
+    targets: Tensor
+    queries: Mapping[Kind, Queries]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+@dataclass(frozen=True)
+class Forward:
+    """What one forward pass says about each example of a batch.
+
+    Attributes
+    ----------
+    losses
+        Loss of each example in nats, summed over its scored tokens; [B], differentiable.
+    columns
+        Per-example statistics from which every metric is computed, each [B] and detached: `loss`
+        and `tokens`, with `prediction` and `gold` (classification, regression) or `correct`
+        (tokens whose most probable prediction is right).
+    """
+
+    losses: Tensor
+    columns: Mapping[str, Tensor]
+
+
+def at_least_float32(logits: Tensor) -> Tensor:
+    """Widen half-precision logits: a loss over many tokens or classes needs the digits."""
+    return logits if logits.dtype == torch.float64 else logits.float()
+
+
+def token_columns(
+    logits: Tensor, targets: Tensor, scored: Tensor, *, label_smoothing: float = 0.0
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy of token predictions, per example.
+
+    Parameters
+    ----------
+    logits
+        Shape [B, T, V].
+    targets
+        Token ids, shape [B, T]; anything where `scored` is False.
+    scored
+        Which positions count, boolean [B, T].
+    label_smoothing
+        Smoothing of the losses that are differentiated; the `loss` column has none.
+
+    Returns
+    -------
+    losses, columns
+        As `Forward` wants them.
+    """
+    safe = targets.masked_fill(~scored, 0)
+    wide = at_least_float32(logits).transpose(1, 2)
+
+    def per_example(smoothing: float) -> Tensor:
+        nll = nn.functional.cross_entropy(wide, safe, reduction="none", label_smoothing=smoothing)
+        return (nll * scored).sum(dim=1)
+
+    losses = per_example(label_smoothing)
+    plain = losses if label_smoothing == 0 else per_example(0.0)
+    correct = (logits.detach().argmax(dim=-1) == safe) & scored
+    return losses, {
+        "loss": plain.detach(),
+        "tokens": scored.sum(dim=1),
+        "correct": correct.sum(dim=1),
+    }
