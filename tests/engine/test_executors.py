@@ -132,7 +132,7 @@ def test_the_order_of_units_changes_no_translation(order: Any) -> None:
     with silence():
         pytest.importorskip("fairseq")
     model = load_model("builtin:mt", device="cpu")
-    data = load_data("builtin:mt", limit=8)
+    data = load_data("builtin:mt/test", limit=8)
     examples = model.encode(data, batch_tokens=24)
     execute = Counting(order)
     expected = translate(model, examples, masks_of(model, 2))
