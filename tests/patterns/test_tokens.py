@@ -34,12 +34,9 @@ class FakeModel:
     """Batches of given rows."""
 
     spec = "fake"
-    prefix = (FIRST,)
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
-        self.module = torch.nn.Module()
-        self.module.get_input_embeddings = lambda: torch.nn.Embedding(SIZE, 1)
 
     def collate(self, examples: Examples, index: np.ndarray) -> Batch:
         rows = [examples.rows[i]["ids"] for i in index]
@@ -55,6 +52,7 @@ class FakePieces(Pieces):
     max_length = 70
     wordwise = False
     unknown = -1
+    prefix = (FIRST,)
 
     def __init__(self, kind: Kind) -> None:
         self.model = FakeModel(kind)  # type: ignore[assignment]
