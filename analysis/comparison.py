@@ -187,6 +187,16 @@ TABLES = (
     "role_survival",
 )
 
+# What the JSON document leaves out is in the run: which example is in which half, the sites, and
+# the evidence of roles, which the command ``roles`` prints.
+_DOCUMENTS = {
+    "compare": (
+        "headtool/comparison/1",
+        [name for name in TABLES if name not in ("splits", "sites", "roles")],
+    ),
+    "curve": ("headtool/curves/1", ["curves", "curve_tests", "kept", "scores", "failures"]),
+}
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
@@ -293,6 +303,20 @@ class Comparison:
     def tables(self) -> dict[str, pd.DataFrame]:
         """The frames by name."""
         return {name: getattr(self, name) for name in TABLES}
+
+    def document(self) -> dict[str, Any]:
+        """Return the comparison as JSON can hold it: schema, settings, and rows by table.
+
+        The format is ``headtool/comparison/1``, or ``headtool/curves/1`` of ``curve``.
+        """
+        from headtool.results.scores import json_rows
+
+        schema, tables = _DOCUMENTS[str(self.settings["command"])]
+        return {
+            "schema": schema,
+            "provenance": dict(self.settings),
+            **{name: json_rows(self.tables[name]) for name in tables},
+        }
 
 
 def read_comparison(source: Path | Run) -> Comparison:

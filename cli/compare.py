@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headtool.cli.console import progress_bar, this_command
 from headtool.cli.curve_options import CurveOptions, SelectData
 from headtool.cli.groups import (
     DataOptions,
@@ -16,8 +17,18 @@ from headtool.cli.groups import (
     SearchOptions,
     command,
 )
-from headtool.cli.launch import comparison_document, finish, launch
-from headtool.cli.options import Kinds, MethodNames, Metric, Model, Settings, whole_number
+from headtool.cli.launch import finish
+from headtool.cli.options import (
+    Kinds,
+    MethodNames,
+    Metric,
+    Model,
+    Settings,
+    chosen_kinds,
+    chosen_methods,
+    whole_number,
+)
+from headtool.experiments.request import Request
 
 __all__ = ["compare"]
 
@@ -30,35 +41,7 @@ EXAMPLES = (
     "headtool compare --model path/to/model --data dev.tsv --roles runs/roles --out runs/roles-kept"
 )
 
-# What the JSON document leaves out is in the run: which example is in which half, and the evidence
-# of roles, which `headtool roles --format json` prints.
-_TABLES = (
-    "scores",
-    "ablation",
-    "tests",
-    "agreement",
-    "concordance",
-    "stability",
-    "subsamples",
-    "subsample_overlap",
-    "selection_frequency",
-    "subsample_scores",
-    "replicates",
-    "replicate_scores",
-    "replicate_agreement",
-    "replicate_overlap",
-    "replicate_curves",
-    "overlap",
-    "kept",
-    "consensus",
-    "curves",
-    "curve_tests",
-    "optimism",
-    "additivity",
-    "correlations",
-    "failures",
-    "role_survival",
-)
+_METHODS = ",".join(map(str, Request.methods))
 
 ManyData = Annotated[
     list[str] | None,
@@ -116,7 +99,7 @@ RolesRun = Annotated[
 @command
 def compare(
     *,
-    method: MethodNames = "gradient,ablation,gates,confidence",
+    method: MethodNames = _METHODS,
     model: Model = "builtin:nli",
     data: ManyData = None,
     select_data: SelectData = None,
@@ -125,8 +108,8 @@ def compare(
     metric: Metric = None,
     decoding: SearchOptions,
     curves: CurveOptions,
-    margin: Margin = None,
-    stability: Stability = 0,
+    margin: Margin = Request.margin,
+    stability: Stability = Request.stability,
     replicate: Replicates = None,
     roles: RolesRun = None,
     reading: DataOptions,
@@ -143,30 +126,31 @@ def compare(
     others.
     """
     show.prepare()
+    from headtool.experiments.compare import compare as compare_methods
     from headtool.reports.terminal.comparison import comparison_tables, head_table
 
-    comparison = launch(
-        "compare",
-        method=method,
-        settings=settings or [],
-        model=model,
-        data=data or [],
-        select_data=select_data,
-        kind=kind,
-        metric=metric,
-        decoding=decoding,
-        curves=curves,
-        reading=reading,
-        loading=loading,
-        run=run,
-        quiet=show.quiet,
-        replicate=replicate or [],
-        roles=roles,
-        margin=margin,
-        stability=stability,
-    )
+    with progress_bar(quiet=show.quiet) as progress:
+        comparison = compare_methods(
+            loading.source(model),
+            [reading.source(spec) for spec in data] if data else reading.source(None),
+            select_data=None if select_data is None else reading.source(select_data),
+            replicates=[loading.source(spec) for spec in replicate or []],
+            roles=roles,
+            methods=chosen_methods(method, settings),
+            kinds=chosen_kinds(kind),
+            metric=metric,
+            search=decoding.asked(metric),
+            margin=margin,
+            stability=stability,
+            **curves.fields,
+            **reading.amounts,
+            **run.place,
+            command=this_command(),
+            progress=progress,
+        )
+    show.notes(comparison.settings["notes"])
     show.print(
-        document=lambda: comparison_document(comparison, "headtool/comparison/1", _TABLES),
+        document=comparison.document,
         frame=lambda: head_table(comparison),
         tables=lambda: comparison_tables(comparison),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headtool.cli.console import progress_bar, this_command
 from headtool.cli.curve_options import CurveOptions, SelectData
 from headtool.cli.groups import (
     DataOptions,
@@ -11,8 +12,18 @@ from headtool.cli.groups import (
     SearchOptions,
     command,
 )
-from headtool.cli.launch import comparison_document, finish, launch
-from headtool.cli.options import Data, Kinds, MethodNames, Metric, Model, Settings
+from headtool.cli.launch import finish
+from headtool.cli.options import (
+    Data,
+    Kinds,
+    MethodNames,
+    Metric,
+    Model,
+    Settings,
+    chosen_kinds,
+    chosen_methods,
+)
+from headtool.experiments.request import CURVE_METHODS
 
 __all__ = ["curve"]
 
@@ -23,11 +34,13 @@ EXAMPLES = (
     "headtool curve --model builtin:mt --per-kind --draws 5"
 )
 
+_METHODS = ",".join(CURVE_METHODS)
+
 
 @command
 def curve(
     *,
-    method: MethodNames = "gradient",
+    method: MethodNames = _METHODS,
     model: Model = "builtin:nli",
     data: Data = None,
     select_data: SelectData = None,
@@ -48,27 +61,27 @@ def curve(
     layer as many as the method does.
     """
     show.prepare()
+    from headtool.experiments.compare import curve as draw_curves
     from headtool.reports.terminal.comparison import curve_tables
 
-    comparison = launch(
-        "curve",
-        method=method,
-        settings=settings or [],
-        model=model,
-        data=[] if data is None else [data],
-        select_data=select_data,
-        kind=kind,
-        metric=metric,
-        decoding=decoding,
-        curves=curves,
-        reading=reading,
-        loading=loading,
-        run=run,
-        quiet=show.quiet,
-    )
-    tables = ("curves", "curve_tests", "kept", "scores", "failures")
+    with progress_bar(quiet=show.quiet) as progress:
+        comparison = draw_curves(
+            loading.source(model),
+            reading.source(data),
+            select_data=None if select_data is None else reading.source(select_data),
+            methods=chosen_methods(method, settings),
+            kinds=chosen_kinds(kind),
+            metric=metric,
+            search=decoding.asked(metric),
+            **curves.fields,
+            **reading.amounts,
+            **run.place,
+            command=this_command(),
+            progress=progress,
+        )
+    show.notes(comparison.settings["notes"])
     show.print(
-        document=lambda: comparison_document(comparison, "headtool/curves/1", tables),
+        document=comparison.document,
         frame=lambda: comparison.curves,
         tables=lambda: curve_tables(comparison),
     )

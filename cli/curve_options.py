@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from headtool.cli.options import whole_number
+from headtool.experiments.request import Request
 
 __all__ = ["CurveOptions", "KeepOne", "SelectData", "Steps"]
 
@@ -87,10 +89,15 @@ Resamples = Annotated[
 class CurveOptions:
     """Which points curves have, what they are compared with, and how; as `Request` takes them."""
 
-    steps: Steps = "10%"
-    iterative: Iterative = False
-    keep_one_per_layer: KeepOne = False
-    per_kind: PerKind = False
-    draws: Draws = 20
-    resamples: Resamples = None
-    alpha: Alpha = 0.05
+    steps: Steps = Request.steps
+    iterative: Iterative = Request.iterative
+    keep_one_per_layer: KeepOne = Request.keep_one_per_layer
+    per_kind: PerKind = Request.per_kind
+    draws: Draws = Request.draws
+    resamples: Resamples = Request.resamples
+    alpha: Alpha = Request.alpha
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The options, as `Request` calls them."""
+        return dataclasses.asdict(self)

@@ -254,6 +254,11 @@ class PrintOptions:
         """Set up messages; the first thing that a command does."""
         prepare_messages(quiet=self.quiet, verbose=self.verbose)
 
+    def notes(self, lines: Iterable[str]) -> None:
+        """Tell the user what a result leaves out or takes for granted."""
+        for line in lines:
+            note(line, quiet=self.quiet)
+
     def print(
         self,
         *,

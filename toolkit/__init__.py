@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from headtool.engine.evaluation import evaluate
     from headtool.engine.observation import observe
     from headtool.errors import HeadtoolError
-    from headtool.experiments.compare import compare
+    from headtool.experiments.compare import compare, curve
     from headtool.experiments.inputs import DataSource, ModelSource
+    from headtool.experiments.request import Request
     from headtool.experiments.score import Scoring, score
+    from headtool.experiments.setup import Setup, set_up
     from headtool.heads import AttentionSite, Head, HeadMask
     from headtool.methods import get_method, method_names
     from headtool.metrics import get_metric
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
     from headtool.reports.writing import write_report
     from headtool.results.outcomes import Outcomes
     from headtool.results.scores import HeadScores
+    from headtool.searching import Search
 
 __all__ = [
     "AttentionSite",
@@ -46,9 +49,13 @@ __all__ = [
     "HeadtoolError",
     "ModelSource",
     "Outcomes",
+    "Request",
     "Scoring",
+    "Search",
+    "Setup",
     "TextData",
     "compare",
+    "curve",
     "differentiate",
     "evaluate",
     "get_method",
@@ -59,6 +66,7 @@ __all__ = [
     "method_names",
     "observe",
     "score",
+    "set_up",
     "write_report",
 ]
 
@@ -72,9 +80,13 @@ _HOMES = {
     "HeadtoolError": "headtool.errors",
     "ModelSource": "headtool.experiments.inputs",
     "Outcomes": "headtool.results.outcomes",
+    "Request": "headtool.experiments.request",
     "Scoring": "headtool.experiments.score",
+    "Search": "headtool.searching",
+    "Setup": "headtool.experiments.setup",
     "TextData": "headtool.data",
     "compare": "headtool.experiments.compare",
+    "curve": "headtool.experiments.compare",
     "differentiate": "headtool.engine.differentiation",
     "evaluate": "headtool.engine.evaluation",
     "get_method": "headtool.methods",
@@ -85,6 +97,7 @@ _HOMES = {
     "method_names": "headtool.methods",
     "observe": "headtool.engine.observation",
     "score": "headtool.experiments.score",
+    "set_up": "headtool.experiments.setup",
     "write_report": "headtool.reports.writing",
 }
 

@@ -148,3 +148,52 @@ def test_nothing_is_left_where_nothing_was_finished(tmp_path: Path) -> None:
     ):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_outcomes_are_found_again_by_what_they_depend_on(
+    model: FamilyModel, counted: list[HeadMask]
+) -> None:
+    """Not by which object holds the examples: the same ones encoded again are the same."""
+    kept, masks = Stages(None), masks_of(model, 0)
+    kept.measure("a", model, model.encode(DATA), masks, LOSS)
+    kept.measure("b", model, model.encode(DATA), masks, LOSS)
+    assert len(counted) == 1
+    kept.measure("c", model, model.encode(DATA, batch_tokens=64), masks, LOSS)
+    assert len(counted) == 2
+    other = FamilyModel("BERT")
+    with torch.no_grad():
+        next(other.module.parameters()).mul_(2)
+    assert other.fingerprint != model.fingerprint
+    kept.measure("d", other, other.encode(DATA), masks, LOSS)
+    assert len(counted) == 3
+
+
+def test_a_part_takes_its_outcomes_from_the_whole(
+    model: FamilyModel, counted: list[HeadMask]
+) -> None:
+    kept, examples, masks = Stages(None), model.encode(DATA), masks_of(model, 0, 1)
+    index = np.array([2, 0])
+    part = kept.part(examples, index)
+    found = kept.measure("a", model, part, masks, LOSS).outcomes
+    whole = kept.measure("b", model, examples, masks, LOSS).outcomes
+    assert len(counted) == 2
+    np.testing.assert_array_equal(found.masked["loss"], whole.masked["loss"][:, index])
+
+
+def test_the_executor_and_the_progress_are_those_of_all_stages(model: FamilyModel) -> None:
+    units: list[int] = []
+    labels: list[str] = []
+
+    def execute(todo, run):
+        for unit in todo:
+            units.append(unit.number)
+            yield unit, run(unit)
+
+    def progress(items, *, total, label):
+        labels.append(label)
+        yield from items
+
+    with stages(None, KEY, force=False, execute=execute, progress=progress) as kept:
+        kept.measure("a", model, model.encode(DATA), masks_of(model, 0), LOSS)
+    assert units
+    assert labels == ["evaluate"]

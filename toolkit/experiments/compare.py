@@ -1,67 +1,48 @@
-"""What `headtool.compare` and the commands ``compare`` and ``curve`` do with a model.
-
-Methods, analysis and the model meet here, which only this room may know all of.
-"""
+"""Compare methods on one model: what ``headtool compare`` and ``headtool curve`` do."""
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headtool.analysis.comparison import TABLES, Comparison
-from headtool.analysis.role_runs import SavedRoles, read_roles
-from headtool.data import TextData, load_data
-from headtool.experiments.pipeline import Pipeline
+from headtool.engine.units import Executor, in_turn
+from headtool.experiments.evaluating import evaluate_chosen
+from headtool.experiments.inputs import DataLike, ModelSource
+from headtool.experiments.replication import replicate
 from headtool.experiments.request import Request
+from headtool.experiments.selecting import Roster, ScoringRound, choose
+from headtool.experiments.setup import Setup, set_up
 from headtool.experiments.stages import stages
-from headtool.heads import Kind
-from headtool.methods import get_method
-from headtool.methods.base import Method
-from headtool.models import load_model
+from headtool.experiments.subsampling import subsample
+from headtool.experiments.tabulating import further_tables, manifest_of, settings_of, tabulate
 from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
+from headtool.reports.writing import write_report
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run
-from headtool.searching import Search
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["DEFAULT_METHODS", "compare", "run_comparison"]
-
-DEFAULT_METHODS = ("gradient", "ablation", "gates", "confidence")
+__all__ = ["compare", "curve"]
 
 
 def compare(
-    model: ModelAdapter | str,
-    data: TextData | str | Sequence[TextData | str],
+    model: ModelAdapter | ModelSource | str = "builtin:nli",
+    data: DataLike | Sequence[DataLike] | None = None,
+    request: Request | None = None,
     *,
-    methods: Sequence[Method | str] = DEFAULT_METHODS,
-    select_data: TextData | str | None = None,
-    replicates: Sequence[ModelAdapter | str] = (),
-    kinds: Iterable[Kind] | None = None,
-    metric: str | None = None,
-    search: Search | None = None,
-    steps: str = "10%",
-    iterative: bool = False,
-    keep_one_per_layer: bool = False,
-    per_kind: bool = False,
-    draws: int = 20,
-    alpha: float = 0.05,
-    margin: float | None = None,
-    resamples: int | None = None,
-    stability: int = 0,
-    limit: int | None = None,
-    batch_tokens: int = 4096,
-    seed: int = 0,
+    select_data: DataLike | None = None,
+    replicates: Sequence[ModelAdapter | ModelSource | str] = (),
     roles: Path | str | None = None,
     out: Path | str | None = None,
     force: bool = False,
+    command: str = "",
+    execute: Executor = in_turn,
     progress: Progress = silent,
+    **options: Any,
 ) -> Comparison:
-    """Compare scoring methods on one model: what ``headtool compare`` does.
+    """Compare scoring methods on one model: what they keep, what that costs, and if they agree.
 
     Heads are scored on one half of the first data set, drawn at random, or on `select_data`.
     Everything else is measured on the other half, and on all of the further data sets.
@@ -71,27 +52,30 @@ def compare(
     model
         A model, or its SPEC.
     data
-        One or more data sets, or their SPECs. The first is the one of the curves.
-    methods
-        Scoring methods, or their names for their default options.
+        One or more data sets, or their SPECs; the first is the one of the curves. None for the
+        built-in set of a built-in model.
+    request
+        What to compare and how; None for the defaults.
     select_data
         Scores heads on this data set, so that the first of `data` is not halved.
     replicates
         The same architecture trained with other seeds, or their SPECs: does what is found hold for
         them?
-    kinds, metric, search, steps, iterative, keep_one_per_layer, per_kind, draws
-        As for `Request`.
-    alpha, margin, resamples, stability, limit, batch_tokens, seed
-        As for `Request`.
     roles
         Run directory of ``headtool roles`` on the same model: which roles does each method leave?
     out
-        Run directory to write. While it is unfinished, what was done lies beside it and is
-        continued by the same call.
+        Run directory to write, with a report in it. While it is unfinished, what was done lies
+        beside it and is continued by the same call.
     force
         Replace a run that is there.
+    command
+        The command line that makes the run again, for its manifest.
+    execute
+        Runs the units of work.
     progress
         Reports progress.
+    options
+        Fields of `Request`, such as ``methods`` or ``steps``, which replace those of `request`.
 
     Returns
     -------
@@ -102,104 +86,114 @@ def compare(
     ------
     HeadtoolError
         If something does not fit, or all methods fail.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> found = headtool.compare(
+    ...     "builtin:nli", methods=["gradient", "magnitude"], limit=16, steps="50%", draws=2
+    ... )
+    >>> found.curves["method"].unique().tolist()[:3]
+    ['gradient', 'magnitude', 'random']
+    >>> headtool.compare("builtin:nli", step="50%")
+    Traceback (most recent call last):
+        ...
+    headtool.errors.HeadtoolError: unknown option 'step'; did you mean 'steps'? (known: ...)
     """
-    request = Request(
-        methods=tuple(get_method(m)() if isinstance(m, str) else m for m in methods),
-        kinds=None if kinds is None else tuple(kinds),
-        metric=metric,
-        search=search or Search(),
-        steps=steps,
-        iterative=iterative,
-        keep_one_per_layer=keep_one_per_layer,
-        per_kind=per_kind,
-        draws=draws,
-        alpha=alpha,
-        margin=margin,
-        resamples=resamples,
-        stability=stability,
-        limit=limit,
-        batch_tokens=batch_tokens,
-        seed=seed,
+    folder = None if out is None else Path(out)
+    check_output(folder, force=force)
+    setup = set_up(
+        *(model, data, request),
+        select_data=select_data,
+        replicates=replicates,
+        roles=roles,
+        **options,
     )
-
-    known = None if roles is None else read_roles(Path(roles))
-
-    def text(item: TextData | str) -> TextData:
-        return load_data(item, limit=limit) if isinstance(item, str) else item
-
-    sets = [data] if isinstance(data, TextData | str) else list(data)
-    return run_comparison(
-        load_model(model) if isinstance(model, str) else model,
-        [text(item) for item in sets],
-        None if select_data is None else text(select_data),
-        request,
-        replicates=[load_model(one) if isinstance(one, str) else one for one in replicates],
-        roles=known,
-        out=None if out is None else Path(out),
-        force=force,
-        progress=progress,
-    )
+    return _run(setup, folder, force=force, command=command, execute=execute, progress=progress)
 
 
-def run_comparison(
-    model: ModelAdapter,
-    data: Sequence[TextData],
-    select_data: TextData | None,
-    request: Request,
+def curve(
+    model: ModelAdapter | ModelSource | str = "builtin:nli",
+    data: DataLike | None = None,
+    request: Request | None = None,
     *,
-    replicates: Sequence[ModelAdapter] = (),
-    name: str = "compare",
-    command: str = "",
-    roles: SavedRoles | None = None,
-    out: Path | None = None,
+    select_data: DataLike | None = None,
+    out: Path | str | None = None,
     force: bool = False,
+    command: str = "",
+    execute: Executor = in_turn,
     progress: Progress = silent,
+    **options: Any,
 ) -> Comparison:
-    """Run a comparison on what is loaded; see `compare`.
+    """Draw pruning curves: what is left of the metric as each method removes heads.
+
+    It is `compare` without single heads and without agreement between methods.
 
     Parameters
     ----------
-    model, data, select_data, request, replicates, out, force, progress
-        As for `compare`.
-    name
-        ``compare``, or ``curve``, which leaves out single heads and methods' agreement.
-    command
-        The command that makes it again, for the run.
-    roles
-        Roles of the model's heads, read.
+    model, request, select_data, out, force, command, execute, progress, options
+        As for `compare`. The method is ``gradient`` where none is named; a ``margin`` is refused,
+        because no head is tested.
+    data
+        A data set, or its SPEC; None for the built-in set of a built-in model.
+
+    Returns
+    -------
+    Comparison
+        Its tables; those about single heads and agreement have no rows.
+
+    Raises
+    ------
+    HeadtoolError
+        If something does not fit, or all methods fail.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> found = headtool.curve(
+    ...     "builtin:nli", methods=["magnitude"], limit=16, steps="50%", draws=2
+    ... )
+    >>> here = (found.curves["method"] == "magnitude") & (found.curves["share"] == 0.5)
+    >>> int(here.sum())
+    1
     """
-    pipeline = Pipeline(
-        model,
-        data,
-        select_data,
-        request,
-        replicates=replicates,
-        name=name,
-        roles=roles,
-        progress=progress,
-    )
-    if out is not None:
-        check_output(out, force=force)
-    with stages(out, pipeline.description, force=force) as kept:
-        tables, settings = pipeline.run(kept)
+    folder = None if out is None else Path(out)
+    check_output(folder, force=force)
+    setup = set_up(model, data, request, select_data=select_data, name="curve", **options)
+    return _run(setup, folder, force=force, command=command, execute=execute, progress=progress)
+
+
+def _run(
+    setup: Setup,
+    out: Path | None,
+    *,
+    force: bool,
+    command: str,
+    execute: Executor,
+    progress: Progress,
+) -> Comparison:
+    """Run all stages that are not finished yet, and write the run and its report."""
+    roster = Roster(setup.methods)
+    with stages(out, setup.description, force=force, execute=execute, progress=progress) as kept:
+        now = ScoringRound.on_selection(setup)
+        chosen = choose(setup, kept, roster, now, setup.families)
+        found = evaluate_chosen(setup, kept, roster, chosen)
+        halves = subsample(setup, kept, roster)
+        others = replicate(setup, kept, roster, found)
+        scores = {name: chosen.scores[name] for name in roster.names}
+        tables, computed = tabulate(setup, roster, found, halves, others)
+        frames: dict[str, Any] = {name: tables[name] for name in TABLES}
+        comparison = Comparison(**frames, settings=settings_of(setup, scores, computed))
         if out is None:
-            return _comparison(tables, settings)
+            return comparison
         run = write_run(
             out,
             command=command,
-            provenance=pipeline.manifest(settings),
-            tables=tables,
-            weights=pipeline.weights,
+            provenance=manifest_of(setup, comparison.settings),
+            tables={**tables, **further_tables(found, scores)},
+            weights={f"{name}.weights": one.weights for name, one in scores.items() if one.weights},
             force=force,
         )
-    return dataclasses.replace(
-        _comparison(tables, settings),
-        command=command,
-        created=str(run.manifest["created"]),
-        folder=out,
-    )
-
-
-def _comparison(tables: Mapping[str, pd.DataFrame], settings: Mapping[str, Any]) -> Comparison:
-    frames: dict[str, Any] = {name: tables[name] for name in TABLES}
-    return Comparison(**frames, settings=settings)
+    write_report(out)
+    created = str(run.manifest["created"])
+    return replace(comparison, command=command, created=created, folder=out)

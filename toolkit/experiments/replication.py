@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,127 +22,23 @@ from headtool.analysis.replication import (
     replicate_overlap,
     replicate_scores,
 )
-from headtool.data import TextData
-from headtool.errors import HeadtoolError
-from headtool.experiments.selecting import Closed, Pass, Selection
-from headtool.experiments.splitting import Split, split_data
+from headtool.experiments.replicates import Replicate
+from headtool.experiments.selecting import Closed, Roster, ScoringRound, choose_once
+from headtool.experiments.setup import Setup
+from headtool.experiments.stages import Stages
 from headtool.masks.curves import CurveMasks, layers_of
 from headtool.masks.order import Family
-from headtool.methods.base import Method
 from headtool.metrics.base import Metric
-from headtool.models.base import Examples, ModelAdapter
 from headtool.progress import labelled
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import HeadScores
-from headtool.searching import Search
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Replicate", "Replicated", "replicate", "replicates_of"]
+__all__ = ["Replicated", "replicate"]
 
 _FEW = 10  # models; fewer say little about other training runs
-
-
-@dataclass(frozen=True, eq=False)
-class Replicate:
-    """Another model of the same architecture, with the same examples in its own tokens."""
-
-    number: int
-    model: ModelAdapter
-    split: Split
-
-    @property
-    def spec(self) -> str:
-        """Its SPEC."""
-        return self.model.spec
-
-
-def replicates_of(
-    model: ModelAdapter,
-    split: Split,
-    others: Sequence[ModelAdapter],
-    data: TextData,
-    select_data: TextData | None,
-    *,
-    limit: int | None,
-    batch_tokens: int,
-    seed: int,
-) -> tuple[Replicate, ...]:
-    """Check that models are alike but for their weights, and tokenise the examples for each.
-
-    Parameters
-    ----------
-    model, split
-        The model that they replicate, and its examples.
-    others
-        The replicates.
-    data, select_data, limit, batch_tokens, seed
-        As for `headtool.experiments.splitting.split_data`.
-
-    Raises
-    ------
-    HeadtoolError
-        If a model differs in more than its weights, or not in these.
-    """
-    known = {model.fingerprint: model.spec}
-    for other in others:
-        _check_alike(model, other)
-        if other.fingerprint in known:
-            raise HeadtoolError(
-                f"`replicates`: {other.spec} has the same weights as {known[other.fingerprint]}; "
-                "give a model that was trained with another seed"
-            )
-        known[other.fingerprint] = other.spec
-    if len(set(known.values())) < len(known):
-        raise HeadtoolError("two models with one SPEC and different weights; load them from two")
-    found = []
-    for number, other in enumerate(others, start=1):
-        part = split_data(
-            other, [data], select_data, limit=limit, batch_tokens=batch_tokens, seed=seed
-        )
-        for ours, theirs in ((split.selection, part.selection), (split.first, part.first)):
-            _check_tokens(model, ours, other, theirs)
-        found.append(Replicate(number, other, part))
-    return tuple(found)
-
-
-def _check_alike(model: ModelAdapter, other: ModelAdapter) -> None:
-    """Refuse a model of another architecture, task or labels."""
-
-    def shape(one: ModelAdapter) -> list[tuple[str, int, int]]:
-        return [(site.kind, site.layer, site.n_heads) for site in one.sites]
-
-    if other.task != model.task:
-        raise HeadtoolError(
-            f"`replicates`: {other.spec} is for {other.task}, and {model.spec} for {model.task}; "
-            "give the same model, trained again"
-        )
-    if shape(other) != shape(model):
-        raise HeadtoolError(
-            f"`replicates`: {other.spec} has {other.sites.summary}, and {model.spec} has "
-            f"{model.sites.summary}; give the same architecture, trained again"
-        )
-    if other.labels != model.labels:
-        raise HeadtoolError(
-            f"`replicates`: {other.spec} has the labels {', '.join(other.labels)}, and "
-            f"{model.spec} {', '.join(model.labels)}; give a model with the same labels in the "
-            "same order"
-        )
-
-
-def _check_tokens(
-    model: ModelAdapter, ours: Examples, other: ModelAdapter, theirs: Examples
-) -> None:
-    """Refuse another vocabulary: what heads see must be the same."""
-    if len(ours) == len(theirs):
-        different = [a != b for a, b in zip(ours.rows, theirs.rows, strict=True)]
-        if not any(different):
-            return
-    raise HeadtoolError(
-        f"`replicates`: {other.spec} splits {ours.data.spec} into other tokens than {model.spec}; "
-        "give a model with the same vocabulary"
-    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,42 +142,27 @@ class Replicated:
         ]
 
 
-def replicate(
-    selection: Selection,
-    found: Findings,
-    family: Family,
-    replicates: Sequence[Replicate],
-    metrics: Sequence[Metric],
-    search: Search | None,
-) -> Replicated:
+def replicate(setup: Setup, kept: Stages, roster: Roster, found: Findings) -> Replicated:
     """Score, select and evaluate on every replicate what was on the first model.
 
     A method that fails on one is left out of all that is said of several models.
 
     Parameters
     ----------
-    selection
-        What the methods selected of the first model's heads.
+    setup
+        What the comparison works on.
+    kept
+        Keeps what is finished.
+    roster
+        The methods that are left.
     found
         What was found of the first model.
-    family
-        The heads and the budgets.
-    replicates
-        The other models.
-    metrics
-        The metrics, the comparison's first.
-    search
-        How to decode, for metrics that do.
     """
-    if not replicates:
+    if not setup.replicates:
         return Replicated({}, {}, {}, {}, ())
-    first = selection.model
-    done = {rep.spec: _selected(selection, rep, family) for rep in replicates}
-    methods = [
-        method.name
-        for method in selection.request.methods
-        if method.name in selection.scored and all(method.name in one for one in done.values())
-    ]
+    first, family = setup.model, setup.families[0]
+    done = {rep.spec: _chosen(setup, kept, roster, rep) for rep in setup.replicates}
+    methods = [name for name in roster.names if all(name in one for one in done.values())]
     main = found.curves[0]
     scores = {
         name: {
@@ -295,34 +177,36 @@ def replicate(
     }
     lines = [_lines(found, family.kind, methods)]
     outcomes = [found.outcomes]
-    for rep in replicates:
+    for rep in setup.replicates:
         numbers = MaskNumbers()
         masks = CurveMasks.draw(
             family.kind,
             family.sites,
             family.budgets,
             {name: closed[name][rep.spec] for name in methods},
-            draws=selection.request.draws,
+            draws=setup.request.draws,
             keep_one=family.keep_one,
-            seed=selection.request.seed,
+            seed=setup.request.seed,
         )
         lines.append(tuple(lines_of(masks, {}, first.sites, numbers.add)))
         outcomes.append(
-            selection.kept.measure(
+            kept.measure(
                 f"replicate.{rep.number}.curves",
                 rep.model,
                 rep.split.first,
                 numbers.masks,
-                metrics[0],
-                search=search,
-                progress=labelled(selection.progress, f"replicate {rep.number}, curves"),
+                setup.measures.metric,
+                search=setup.measures.search,
+                progress=labelled(kept.progress, f"replicate {rep.number}, curves"),
             ).outcomes
         )
-    models = [first, *(rep.model for rep in replicates)]
+    models = [first, *(rep.model for rep in setup.replicates)]
     return Replicated(
         {model.spec: model.fingerprint for model in models},
         {
-            model.spec: {metric.name: metric.compute(one.whole) for metric in metrics}
+            model.spec: {
+                metric.name: metric.compute(one.whole) for metric in setup.measures.metrics
+            }
             for model, one in zip(models, outcomes, strict=True)
         },
         scores,
@@ -348,37 +232,23 @@ def _lines(found: Findings, kind: str, methods: Sequence[str]) -> tuple[Line, ..
     )
 
 
-def _selected(
-    selection: Selection, rep: Replicate, family: Family
+def _chosen(
+    setup: Setup, kept: Stages, roster: Roster, rep: Replicate
 ) -> dict[str, tuple[HeadScores, Closed]]:
     """What every method left selects of a replicate's heads; without methods that fail."""
-    there = Selection(
-        rep.model,
-        selection.sites,
-        rep.split,
-        selection.request,
-        selection.metric,
-        selection.kept,
-        selection.progress,
-    )
-    now = Pass(
+    title = f"replicate {rep.number}"
+    now = ScoringRound(
         f"replicate.{rep.number}",
-        f"replicate {rep.number}",
+        title,
+        rep.model,
         rep.split.selection,
-        selection.request.seed,
-        f"replicate {rep.number}",
+        setup.request.seed,
+        title,
     )
     found = {}
-    for method in selection.request.methods:
-        if method.name not in selection.scored:
-            continue
-
-        def work(method: Method = method) -> tuple[HeadScores, Closed]:
-            scores = there.scores(method, now)
-            return scores, there.closed_by(family, method, scores, now)
-
-        chosen = there.attempt(now.title, method, work, f"is not compared with {rep.spec}")
+    for method in roster.methods:
+        work = partial(choose_once, setup, kept, now, method)
+        chosen = roster.attempt(title, method, work, f"is not compared with {rep.spec}")
         if chosen is not None:
             found[method.name] = chosen
-    selection.failures += there.failures
     return found

@@ -1,26 +1,37 @@
-"""What a comparison is asked for."""
+"""What a comparison is asked for; the command line takes its defaults from here.
+
+Nothing heavy is imported, so that ``--help`` stays quick.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from headtool.errors import HeadtoolError
-from headtool.heads import Kind
-from headtool.methods.base import Method
+from headtool.errors import HeadtoolError, unknown
 from headtool.searching import Search
 
-__all__ = ["Request"]
+if TYPE_CHECKING:
+    from headtool.heads import Kind
+    from headtool.methods.base import Method
+
+__all__ = ["CURVE_METHODS", "Request", "requested"]
+
+CURVE_METHODS = ("gradient",)
+"""The methods of ``curve`` where none are named."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to compare, and how.
+    """What to compare, and how: the options of `headtool.compare` and `headtool.curve`.
 
     Attributes
     ----------
     methods
-        The scoring methods.
+        The scoring methods, or their names for their default options.
     kinds
         Attention kinds whose heads are up for removal; None for all.
     metric
@@ -28,15 +39,16 @@ class Request:
     search
         How to decode, for metrics that do.
     steps
-        Points of the curves; see `headtool.masks.curves.budgets_of`.
+        Points of the curves: heads removed from point to point (``"10%"`` or ``"4"``), or the
+        points themselves (``"20%,50%"``).
     iterative
-        Score again after every step.
+        Score the heads that are left again after every step.
     keep_one_per_layer
         Never remove the last head of a layer.
     per_kind
-        Curves of every attention kind by itself as well.
+        Also curves of each attention kind, with the others whole.
     draws
-        Random masks at every point, of either sort.
+        Random masks at every point, of any heads and matched to each method's layers.
     alpha
         Level of tests and intervals.
     margin
@@ -46,7 +58,7 @@ class Request:
     stability
         On how many random halves of the selection examples every method scores again; 0: none.
     limit
-        Examples of each data set; None: all.
+        Examples of each data set; None for all.
     batch_tokens
         Tokens in a batch, padding included.
     seed
@@ -55,11 +67,23 @@ class Request:
     Raises
     ------
     HeadtoolError
-        If a number is out of its range, or a method is given twice.
+        If a number is out of its range, or a method is unknown, given twice or ``random``, which
+        every comparison has.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> asked = headtool.Request(methods=["gradient", "confidence"], steps="50%", draws=2)
+    >>> asked.steps, asked.alpha
+    ('50%', 0.05)
+    >>> headtool.Request(methods=["gradeint"])
+    Traceback (most recent call last):
+        ...
+    headtool.errors.HeadtoolError: unknown method 'gradeint'; did you mean 'gradient'? (known: ...)
     """
 
-    methods: tuple[Method, ...]
-    kinds: tuple[Kind, ...] | None = None
+    methods: Sequence[Method | str] = ("gradient", "ablation", "gates", "confidence")
+    kinds: Sequence[Kind] | None = None
     metric: str | None = None
     search: Search = Search()  # noqa: RUF009 - frozen
     steps: str = "10%"
@@ -76,7 +100,13 @@ class Request:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        names = [method.name for method in self.methods]
+        for name in ("methods", "kinds"):
+            given = getattr(self, name)
+            if isinstance(given, str):
+                raise HeadtoolError(f"`{name}` is a list, got '{given}'; give ['{given}']")
+            if given is not None:
+                object.__setattr__(self, name, tuple(given))
+        names = [method.name for method in self.scorers()]
         if not names:
             raise HeadtoolError("no method to compare; name one or more")
         for name in names:
@@ -96,3 +126,48 @@ class Request:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise HeadtoolError(f"`{name}` must be at least {least}, got {value}")
+
+    def scorers(self) -> tuple[Method, ...]:
+        """Return the methods, those given by name with their default options."""
+        from headtool.methods import get_method
+
+        return tuple(
+            get_method(method)() if isinstance(method, str) else method for method in self.methods
+        )
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """All fields but the methods and the search, which a manifest describes in full."""
+        names = [field.name for field in dataclasses.fields(self)]
+        return {name: getattr(self, name) for name in names if name not in ("methods", "search")}
+
+
+def requested(
+    request: Request | None,
+    options: Mapping[str, Any],
+    *,
+    methods: Sequence[str] = Request.methods,  # type: ignore[assignment]
+) -> Request:
+    """Put a request together from keywords.
+
+    Parameters
+    ----------
+    request
+        A request; None for one of its defaults.
+    options
+        Fields by name, which replace those of `request`.
+    methods
+        The methods where neither names any.
+
+    Raises
+    ------
+    HeadtoolError
+        If there is no such field, or a value is out of its range.
+    """
+    names = [field.name for field in dataclasses.fields(Request)]
+    for name in options:
+        if name not in names:
+            raise unknown("option", name, names)
+    if request is None:
+        return Request(**{"methods": methods, **options})
+    return dataclasses.replace(request, **options)

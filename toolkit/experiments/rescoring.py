@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,6 @@ from headtool.heads import HeadMask
 from headtool.masks.order import Family
 from headtool.models.base import ModelAdapter
 from headtool.results.scores import HeadScores
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["iterative_closed"]
 

@@ -165,6 +165,7 @@ def score(
                         kinds=kinds,
                         metric=metric,
                         seed=seed,
+                        execute=execute,
                         progress=progress,
                         keep=partial(_keep, kept, scorer.name),
                     )

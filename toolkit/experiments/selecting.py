@@ -1,10 +1,10 @@
-"""Letting methods select heads: score them, score again, and go on without a method that fails."""
+"""Let methods choose heads: score them, and close the lowest, scoring again where asked."""
 
 from __future__ import annotations
 
 import logging
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -15,18 +15,16 @@ from numpy.typing import NDArray
 from headtool.analysis.assembly import check_scores
 from headtool.engine.measurement import Measured
 from headtool.errors import HeadtoolError
-from headtool.experiments.request import Request
 from headtool.experiments.rescoring import iterative_closed
-from headtool.experiments.splitting import Split
+from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages
-from headtool.heads import Kind, Sites
 from headtool.masks.order import Family, one_shot_closed
 from headtool.methods.base import Method
 from headtool.models.base import Examples, ModelAdapter
-from headtool.progress import Progress, labelled
+from headtool.progress import labelled
 from headtool.results.scores import HeadScores
 
-__all__ = ["Closed", "Pass", "Selection"]
+__all__ = ["Chosen", "Closed", "Roster", "ScoringRound", "choose", "choose_once"]
 
 T = TypeVar("T")
 
@@ -45,181 +43,95 @@ _FAILURES = (
 )
 
 Closed = NDArray[np.bool_]
+"""Which heads are closed at each point of a curve, [points, heads]."""
+
+_FIRST = "scores"
 
 
 @dataclass(frozen=True, eq=False)
-class Pass:
-    """A time that methods score the heads.
+class ScoringRound:
+    """One round of scoring: its model, examples, seed and stage name.
 
     Attributes
     ----------
     name
-        Under which its stages are kept, ``NAME.METHOD``.
+        The stages of a method are kept as ``NAME.METHOD``.
     title
-        What a failure calls it.
+        What a failure calls the round.
+    model
+        The model whose heads are scored.
     examples
-        On which heads are scored.
+        What they are scored on.
     seed
         Seed of methods that are random.
     shown
-        What progress calls it; by default its name.
+        What progress calls the round; empty for its name.
     """
 
     name: str
     title: str
+    model: ModelAdapter
     examples: Examples
     seed: int
     shown: str = ""
+
+    @classmethod
+    def on_selection(cls, setup: Setup) -> ScoringRound:
+        """The round of the comparison itself, on the examples that select."""
+        return cls(_FIRST, "score", setup.model, setup.split.selection, setup.request.seed)
+
+    @classmethod
+    def on_evaluation(cls, setup: Setup) -> ScoringRound:
+        """The same on the examples that evaluate, which shows how much that would flatter."""
+        title = "score the evaluation examples"
+        return cls("again", title, setup.model, setup.split.first, setup.request.seed)
 
     def label(self, method: str) -> str:
         """What progress is reported as."""
         return f"{self.shown}, {method}" if self.shown else f"{self.name}.{method}"
 
 
-class Selection:
-    """What every method selects, on the selection examples and again on the evaluation examples.
-
-    Attributes
-    ----------
-    scored
-        Scores by method, without methods that failed.
-    again
-        The same on the evaluation examples, where they were asked for.
-    failures
-        Stage, method and error of those that failed.
+class Roster:
+    """The methods that are still in the comparison, and why others are not.
 
     Parameters
     ----------
-    model
-        The model.
-    sites
-        The sites of the heads that are up for removal.
-    split
-        The examples.
-    request
-        What was asked for.
-    metric
-        Name of the metric.
-    kept
-        Keeps what is finished.
-    progress
-        Reports progress.
+    methods
+        All methods.
+
+    Attributes
+    ----------
+    methods
+        Those left, in the order given.
+    failures
+        Stage, method and error of every failure.
     """
 
-    def __init__(
-        self,
-        model: ModelAdapter,
-        sites: Sites,
-        split: Split,
-        request: Request,
-        metric: str,
-        kept: Stages,
-        progress: Progress,
-    ) -> None:
-        self.model, self.sites, self.split, self.request = model, sites, split, request
-        self.metric, self.kept, self.progress = metric, kept, progress
-        self.scored: dict[str, HeadScores] = {}
-        self.again: dict[str, HeadScores] = {}
+    def __init__(self, methods: Sequence[Method]) -> None:
+        self.methods = list(methods)
         self.failures: list[dict[str, str]] = []
-        self.first = Pass("scores", "score", split.selection, request.seed)
-        self.second = Pass("again", "score the evaluation examples", split.first, request.seed)
 
-    def score(self, *, again: bool = False) -> None:
-        """Score by every method that has not failed.
+    @property
+    def names(self) -> list[str]:
+        """Names of the methods that are left."""
+        return [method.name for method in self.methods]
 
-        Parameters
-        ----------
-        again
-            On the examples that evaluate, instead of those that select.
-
-        Raises
-        ------
-        HeadtoolError
-            If no method is left.
-        """
-        now, into = (self.second, self.again) if again else (self.first, self.scored)
-        for method in self.request.methods:
-            if again and method.name not in self.scored:
-                continue
-            scores = self._essential(now.title, method, partial(self.scores, method, now))
-            if scores is not None:
-                into[method.name] = scores
-        self.check()
-
-    def closed(self, family: Family, *, again: bool = False) -> dict[str, Closed]:
-        """Which heads each method closes at each point of a family's curve.
+    def attempt(
+        self, stage: str, method: Method, work: Callable[[], T], consequence: str
+    ) -> T | None:
+        """Do a method's part of the work; if it fails, note why and return None.
 
         Parameters
         ----------
-        family
-            The heads and the points.
-        again
-            Whether it is the evaluation examples that select.
-        """
-        closed: dict[str, Closed] = {}
-        now, first = (self.second, self.again) if again else (self.first, self.scored)
-        for method in self.request.methods:
-            if method.name not in first:
-                continue
-            work = partial(self.closed_by, family, method, first[method.name], now)
-            rows = self._essential("score again", method, work)
-            if rows is not None:
-                closed[method.name] = rows
-        self.check()
-        return closed
-
-    def check(self) -> None:
-        """Go on only if a method is left."""
-        if not self.scored:
-            reasons = "; ".join(f"{row['method']}: {row['error']}" for row in self.failures)
-            raise HeadtoolError(f"no method is left to compare. {reasons}")
-
-    def scores(self, method: Method, now: Pass) -> HeadScores:
-        """Scores of all heads by a method.
-
-        Raises
-        ------
-        HeadtoolError
-            If a head has none.
-        """
-        scores = self._scores_of(method, now)
-        check_scores(method.name, scores.frame, self.sites.n_heads)
-        return scores
-
-    def closed_by(self, family: Family, method: Method, first: HeadScores, now: Pass) -> Closed:
-        """Which heads a method closes at each point of a family's curve.
-
-        Parameters
-        ----------
-        family
-            The heads and the points.
+        stage
+            What it is a part of.
         method
-            The method.
-        first
-            Its scores of the whole model.
-        now
-            When it gave them.
+            The method, which stays whatever happens.
+        work
+            The work.
+        consequence
+            What follows from a failure, such as ``has no stability``.
         """
-        if not self.request.iterative:
-            return one_shot_closed(family, first.frame)
-
-        def rescore(gone: int) -> HeadScores:
-            if gone == 0:
-                return first
-            scores = self._scores_of(
-                method,
-                now,
-                suffix=f".{family.kind}.{gone}",
-                kinds=family.sites.kinds,
-                closing=True,
-            )
-            check_scores(method.name, scores.frame, family.sites.n_heads)
-            return scores
-
-        return iterative_closed(family, self.model, rescore)
-
-    def attempt(self, stage: str, method: Method, work: Callable[[], T], out: str) -> T | None:
-        """Do a method's part; if it fails, say what is left out for that, and return None."""
         try:
             return work()
         except _FAILURES as error:
@@ -228,48 +140,152 @@ class Selection:
                 what = f"{type(error).__name__}: {what}"
                 _LOG.warning("%s", traceback.format_exc().rstrip())
             what = " ".join(what.split())
-            _LOG.warning("%s failed and %s: %s", method.name, out, what)
+            _LOG.warning("%s failed and %s: %s", method.name, consequence, what)
             self.failures.append({"stage": stage, "method": method.name, "error": what})
             return None
 
-    def _essential(self, stage: str, method: Method, work: Callable[[], T]) -> T | None:
-        """Do a part without which the method is left out of everything."""
-        result = self.attempt(stage, method, work, "is left out")
-        if result is None:
-            for scored in (self.scored, self.again):
-                scored.pop(method.name, None)
-        return result
+    def all(self, stage: str, work: Callable[[Method], T]) -> dict[str, T]:
+        """Let every method do what no method can stay without; by name, of those that did.
 
-    def _scores_of(
-        self,
-        method: Method,
-        now: Pass,
-        *,
-        suffix: str = "",
-        kinds: Sequence[Kind] | None = None,
-        closing: bool = False,
-    ) -> HeadScores:
-        """Scores of one stage; by default of all heads."""
-        stage = f"{now.name}.{method.name}{suffix}"
-        all_stage = f"{self.first.name}.{method.name}.masks"
+        Parameters
+        ----------
+        stage
+            What it is a part of.
+        work
+            Takes the method.
 
-        def measured(*arguments: Any, **settings: Any) -> Measured:
-            return self.kept.measure(
-                f"{stage}.masks", *arguments, **settings, reuse=not closing, all_stage=all_stage
-            )
+        Raises
+        ------
+        HeadtoolError
+            If no method is left.
+        """
+        done: dict[str, T] = {}
+        for method in list(self.methods):
+            result = self.attempt(stage, method, partial(work, method), "is left out")
+            if result is None:
+                self.methods.remove(method)
+            else:
+                done[method.name] = result
+        if not self.methods:
+            reasons = "; ".join(f"{row['method']}: {row['error']}" for row in self.failures)
+            raise HeadtoolError(f"no method is left to compare. {reasons}")
+        return done
 
-        # Tables of the run are those of the examples that select, of the whole model.
-        scorer = method.scores_only() if closing or now is not self.first else method
-        return self.kept.scores(
-            stage,
-            lambda: scorer.score(
-                self.model,
-                now.examples,
-                kinds=self.request.kinds if kinds is None else kinds,
-                metric=self.metric,
-                seed=now.seed,
-                progress=labelled(self.progress, now.label(method.name) + suffix),
-                measure=measured,
-                keep=lambda part, compute: self.kept.keep(f"{stage}.{part}", compute),
-            ),
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """What methods say in one round.
+
+    Attributes
+    ----------
+    scores
+        The scores by method.
+    closed
+        By the kind of a family, then by method: which heads are closed at each point.
+    """
+
+    scores: Mapping[str, HeadScores]
+    closed: Mapping[str, Mapping[str, Closed]]
+
+
+def choose(
+    setup: Setup, kept: Stages, roster: Roster, now: ScoringRound, families: Sequence[Family]
+) -> Chosen:
+    """Let every method score the heads and choose which to close; one that fails leaves.
+
+    Parameters
+    ----------
+    setup
+        What the comparison works on.
+    kept
+        Keeps what is finished.
+    roster
+        The methods.
+    now
+        The round.
+    families
+        The heads to choose from, and how many.
+
+    Raises
+    ------
+    HeadtoolError
+        If no method is left, or the model cannot be scored at all.
+    """
+    scores = roster.all(now.title, partial(_scores, setup, kept, now))
+    closed = {}
+    for family in families:
+
+        def close(method: Method, family: Family = family) -> Closed:
+            return _closed(setup, kept, now, family, method, scores[method.name])
+
+        closed[family.kind] = roster.all("score again", close)
+    return Chosen(scores, closed)
+
+
+def choose_once(
+    setup: Setup, kept: Stages, now: ScoringRound, method: Method
+) -> tuple[HeadScores, Closed]:
+    """Let one method score all heads and choose which to close.
+
+    Parameters
+    ----------
+    setup, kept, now
+        As for `choose`.
+    method
+        The method.
+    """
+    scores = _scores(setup, kept, now, method)
+    return scores, _closed(setup, kept, now, setup.families[0], method, scores)
+
+
+def _scores(
+    setup: Setup,
+    kept: Stages,
+    now: ScoringRound,
+    method: Method,
+    family: Family | None = None,
+    gone: int = 0,
+) -> HeadScores:
+    """Scores of all heads; or of a family's, while some of these are closed."""
+    closing = family is not None
+    suffix = f".{family.kind}.{gone}" if family is not None else ""
+    stage = f"{now.name}.{method.name}{suffix}"
+    all_stage = f"{_FIRST}.{method.name}.masks"
+    # Tables of the run are those of the first round, of the whole model.
+    scorer = method.scores_only() if closing or now.name != _FIRST else method
+
+    def measured(*arguments: Any, **settings: Any) -> Measured:
+        return kept.measure(
+            f"{stage}.masks", *arguments, **settings, reuse=not closing, all_stage=all_stage
         )
+
+    scores = kept.scores(
+        stage,
+        lambda: scorer.score(
+            now.model,
+            now.examples,
+            kinds=setup.request.kinds if family is None else family.sites.kinds,
+            metric=setup.measures.metric.name,
+            seed=now.seed,
+            progress=labelled(kept.progress, now.label(method.name) + suffix),
+            measure=measured,
+            execute=kept.execute,
+            keep=lambda part, compute: kept.keep(f"{stage}.{part}", compute),
+        ),
+    )
+    sites = setup.sites if family is None else family.sites
+    check_scores(method.name, scores.frame, sites.n_heads)
+    return scores
+
+
+def _closed(
+    setup: Setup, kept: Stages, now: ScoringRound, family: Family, method: Method, first: HeadScores
+) -> Closed:
+    """Which heads a method closes at each point of a family's curve, given its first scores."""
+    if not setup.request.iterative:
+        return one_shot_closed(family, first.frame)
+
+    def rescore(gone: int) -> HeadScores:
+        return _scores(setup, kept, now, method, family, gone) if gone else first
+
+    return iterative_closed(family, now.model, rescore)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
+from headtool.experiments.inputs import encode
 from headtool.models.base import Examples, ModelAdapter
 
 if TYPE_CHECKING:
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Split", "split_data"]
 
-_LOG = logging.getLogger("headtool")
 _LEAST = 4  # examples of a set that is halved; two are what a test needs
 
 
@@ -72,6 +72,17 @@ def split_data(
 ) -> Split:
     """Tokenise the data sets, and halve the first at random unless another one selects.
 
+    Parameters
+    ----------
+    model
+        The model.
+    data
+        The data sets, as `headtool.experiments.inputs.read_data` returned them.
+    select_data
+        The one that selects heads; None halves the first.
+    limit, batch_tokens, seed
+        As for `headtool.experiments.inputs.encode`; the seed also draws the halves.
+
     Raises
     ------
     HeadtoolError
@@ -79,45 +90,27 @@ def split_data(
     """
     import pandas as pd
 
-    def cut(text: TextData) -> TextData:
-        return text if limit is None or text.kind == "text" else text.head(limit)
-
-    data = [cut(text) for text in data]
-    select_data = None if select_data is None else cut(select_data)
     _check_different([*data, *([] if select_data is None else [select_data])])
-
-    def encode(text: TextData) -> Examples:
-        examples = model.encode(text, batch_tokens=batch_tokens, seed=seed)
-        if limit is not None and len(examples) > limit:
-            examples = examples.head(limit)  # a running text becomes examples only now
-        if examples.truncated:
-            _LOG.warning(
-                "%s: %d of %d examples were cut to the model's length",
-                text.spec,
-                examples.truncated,
-                len(examples),
-            )
-        return examples
-
+    encoded = partial(encode, model, limit=limit, batch_tokens=batch_tokens, seed=seed)
     first, *others = data
     rows = []
     if select_data is not None:
-        selection, evaluation = encode(select_data), encode(first)
+        selection, evaluation = encoded(select_data), encoded(first)
         rows.append((select_data.spec, np.arange(len(selection)), "selection"))
         rows.append((first.spec, np.arange(len(evaluation)), "evaluation"))
     elif first.kind == "text":
-        whole = encode(first)
+        whole = encoded(first)
         halves = _halves(len(whole), first.spec, seed)
         selection, evaluation = (whole.take(half) for half in halves)
         rows += [(first.spec, *row) for row in zip(halves, _USES, strict=True)]
     else:
         # Taken from the text, so that whatever looks at it later (references, say) sees the same.
         halves = _halves(len(first), first.spec, seed)
-        selection, evaluation = (encode(first.take(half.tolist())) for half in halves)
+        selection, evaluation = (encoded(first.take(half.tolist())) for half in halves)
         rows += [(first.spec, *row) for row in zip(halves, _USES, strict=True)]
     evaluated = {first.spec: evaluation}
     for text in others:
-        evaluated[text.spec] = encode(text)
+        evaluated[text.spec] = encoded(text)
         rows.append((text.spec, np.arange(len(evaluated[text.spec])), "evaluation"))
     for spec, examples in evaluated.items():
         if len(examples) < 2:

@@ -37,12 +37,22 @@ class Stages:
     ----------
     folder
         Where finished stages and units lie; None: nowhere.
+    execute
+        Runs the units of work, where a stage does not say otherwise.
+    progress
+        Reports progress, where a stage does not say otherwise.
     """
 
-    def __init__(self, folder: Path | None) -> None:
-        self.folder = folder
-        self._pools: dict[tuple[int, str, Search | None], _Pool] = {}
-        self._parts: dict[int, _Part] = {}
+    def __init__(
+        self,
+        folder: Path | None,
+        *,
+        execute: Executor = in_turn,
+        progress: Progress = silent,
+    ) -> None:
+        self.folder, self.execute, self.progress = folder, execute, progress
+        self._pools: dict[_Key, _Pool] = {}
+        self._parts: dict[str, _Part] = {}
 
     @property
     def holds_any(self) -> bool:
@@ -50,51 +60,53 @@ class Stages:
         return self.folder is not None and any(path.is_dir() for path in self.folder.iterdir())
 
     def scores(self, name: str, compute: Callable[[], HeadScores]) -> HeadScores:
-        """Return the scores of a finished stage, or compute and keep them."""
+        """Return the scores of a finished stage, or compute and keep them.
+
+        Parameters
+        ----------
+        name
+            Name of the stage.
+        compute
+            Computes the scores.
+        """
         if self.folder is None:
             return compute()
         place = self.folder / name
-        if not place.exists():
-            scores = compute()
-            write_run(
-                place,
-                command="",
-                provenance={"scores": dict(scores.provenance), "method": scores.method},
-                tables={
-                    "scores": scores.frame,
-                    **{f"table.{table}": frame for table, frame in scores.tables.items()},
-                },
-                weights={"weights": scores.weights} if scores.weights else None,
-            )
-            return scores
-        run = read_run(place)
-        found = run.manifest["provenance"]
-        return HeadScores(
-            found["method"],
-            run.table("scores"),
-            found["scores"],
-            {
-                table.removeprefix("table."): run.table(table)
-                for table in run.manifest["tables"]
-                if table.startswith("table.")
-            },
-            load_file(place / "weights.safetensors") if run.manifest["weights"] else {},
-        )
+        if place.exists():
+            return _saved_scores(place)
+        scores = compute()
+        _save_scores(place, scores)
+        return scores
 
     def part(self, examples: Examples, index: NDArray[np.int64]) -> Examples:
         """Take some examples, as ``examples.take`` does, and remember of which they are a part.
 
         Masks that close heads have the same outcomes on them as among all: `measure` runs them on
         all of the examples, once, and takes the part's outcomes from there.
+
+        Parameters
+        ----------
+        examples
+            All of the examples.
+        index
+            Which of them, [N].
         """
         taken = examples.take(index)
-        self._parts[id(taken)] = _Part(taken, examples, index)
+        self._parts[taken.fingerprint] = _Part(examples, index)
         return taken
 
     def keep(
         self, name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
     ) -> Mapping[str, NDArray[Any]]:
-        """Return the arrays of a finished part, or compute and keep them; see `units.Keep`."""
+        """Return the arrays of a finished part, or compute and keep them; see `units.Keep`.
+
+        Parameters
+        ----------
+        name
+            Name of the part.
+        compute
+            Computes its arrays by name.
+        """
         if self.folder is None:
             return compute()
         unit = Unit(0, np.empty(0, dtype=np.int64), range(0))
@@ -122,8 +134,8 @@ class Stages:
         rescale: bool = False,
         reuse: bool = True,
         all_stage: str = "",
-        execute: Executor = in_turn,
-        progress: Progress = silent,
+        execute: Executor | None = None,
+        progress: Progress | None = None,
     ) -> Measured:
         """Do what `headtool.engine.measurement.measure` does, but no mask twice and no unit again.
 
@@ -133,7 +145,7 @@ class Stages:
         ----------
         stage
             Name of the stage, under which finished units are kept.
-        model, examples, masks, metric, search, replacement, rescale, execute, progress
+        model, examples, masks, metric, search, replacement, rescale
             As for `headtool.engine.measurement.measure`.
         reuse
             Whether outcomes of the same masks on the same examples may be taken over. Not where the
@@ -141,6 +153,8 @@ class Stages:
         all_stage
             Name of the stage that ran masks on all of the examples of which these are a `part`;
             what an earlier process finished there is found under it.
+        execute, progress
+            As for `headtool.engine.measurement.measure`; None for those of all stages.
         """
 
         def run(wanted: Sequence[HeadMask]) -> Measured:
@@ -154,14 +168,13 @@ class Stages:
                     replacement=replacement,
                     rescale=rescale,
                     store=store,
-                    execute=execute,
-                    progress=progress,
+                    execute=execute or self.execute,
+                    progress=progress or self.progress,
                 )
 
         if not reuse or rescale or not isinstance(replacement, Zero | None):
             return run(masks)
-        if id(examples) in self._parts:
-            part = self._parts[id(examples)]
+        if (part := self._parts.get(examples.fingerprint)) is not None:
             found = self.measure(
                 *(all_stage or stage, model, part.of, masks, metric),
                 search=search,
@@ -170,8 +183,9 @@ class Stages:
                 progress=progress,
             )
             return Measured(found.outcomes.on(part.index))
-        decoded = metric.name if isinstance(metric, TranslationMetric) else ""
-        pool = self._pools.setdefault((id(examples), decoded, search), _Pool(examples))
+        decoded = metric.signature if isinstance(metric, TranslationMetric) else ""
+        key = _Key(model.fingerprint, examples.fingerprint, decoded, search)
+        pool = self._pools.setdefault(key, _Pool())
         missing = [mask for mask in dict.fromkeys(masks) if mask not in pool.rows]
         if missing or pool.whole is None:
             pool.add(run(missing).outcomes)
@@ -187,11 +201,49 @@ class Stages:
             yield store
 
 
+def _save_scores(place: Path, scores: HeadScores) -> None:
+    write_run(
+        place,
+        command="",
+        provenance={"scores": dict(scores.provenance), "method": scores.method},
+        tables={
+            "scores": scores.frame,
+            **{f"table.{table}": frame for table, frame in scores.tables.items()},
+        },
+        weights={"weights": scores.weights} if scores.weights else None,
+    )
+
+
+def _saved_scores(place: Path) -> HeadScores:
+    run = read_run(place)
+    found = run.manifest["provenance"]
+    return HeadScores(
+        found["method"],
+        run.table("scores"),
+        found["scores"],
+        {
+            table.removeprefix("table."): run.table(table)
+            for table in run.manifest["tables"]
+            if table.startswith("table.")
+        },
+        load_file(place / "weights.safetensors") if run.manifest["weights"] else {},
+    )
+
+
+@dataclass(frozen=True)
+class _Key:
+    """What outcomes of a mask depend on; all metrics that do not decode share a forward pass."""
+
+    model: str
+    examples: str
+    decoded: str  # signature of the metric, if it decodes
+    search: Search | None
+
+
 @dataclass(frozen=True, eq=False)
 class _Part:
     """Some of the examples of a set."""
 
-    examples: Examples  # kept, so that no other object takes over its id
     of: Examples
     index: NDArray[np.int64]
 
@@ -199,8 +251,7 @@ class _Part:
 class _Pool:
     """Outcomes of masks on some examples, whoever asked for them."""
 
-    def __init__(self, examples: Examples) -> None:
-        self.examples = examples  # kept, so that no other object takes over its id
+    def __init__(self) -> None:
         self.whole: Mapping[str, NDArray[np.float64]] | None = None
         self.rows: dict[HeadMask, Mapping[str, NDArray[np.float64]]] = {}
 
@@ -219,7 +270,14 @@ class _Pool:
 
 
 @contextlib.contextmanager
-def stages(folder: Path | None, description: Mapping[str, Any], *, force: bool) -> Iterator[Stages]:
+def stages(
+    folder: Path | None,
+    description: Mapping[str, Any],
+    *,
+    force: bool,
+    execute: Executor = in_turn,
+    progress: Progress = silent,
+) -> Iterator[Stages]:
     """Keep finished stages in ``FOLDER.unfinished`` until the run is at `folder`.
 
     Parameters
@@ -230,6 +288,8 @@ def stages(folder: Path | None, description: Mapping[str, Any], *, force: bool) 
         What makes it the same run; what is left of another one is refused.
     force
         Whether a run at `folder` will be replaced.
+    execute, progress
+        As for `Stages`.
 
     Raises
     ------
@@ -237,14 +297,14 @@ def stages(folder: Path | None, description: Mapping[str, Any], *, force: bool) 
         If another process is at work there, or there is something else.
     """
     if folder is None:
-        yield Stages(None)
+        yield Stages(None, execute=execute, progress=progress)
         return
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     absent = [parent for parent in unfinished.parents if not parent.exists()]
     with UnitStore(unfinished, description):
         try:
             check_output(folder, force=force)  # another process may have finished meanwhile
-            yield Stages(unfinished)
+            yield Stages(unfinished, execute=execute, progress=progress)
         except BaseException:
             if not any(path.is_dir() for path in unfinished.iterdir()):
                 shutil.rmtree(unfinished)

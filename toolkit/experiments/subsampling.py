@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headtool.analysis.subsampling import (
-    LEAST_EXAMPLES,
     complementary_halves,
     selection_frequency,
     subsample_agreement,
     subsample_overlap,
     subsample_scores,
 )
-from headtool.errors import HeadtoolError
-from headtool.experiments.selecting import Closed, Pass, Selection
-from headtool.experiments.splitting import Split
+from headtool.experiments.selecting import Closed, Roster, ScoringRound, choose_once
+from headtool.experiments.setup import Setup
+from headtool.experiments.stages import Stages
 from headtool.masks.curves import layers_of
 from headtool.masks.order import Family
 from headtool.methods.base import Method
@@ -28,9 +28,7 @@ from headtool.results.scores import HeadScores
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Subsampled", "check_subsampling", "subsample"]
-
-_Chosen = list[tuple[HeadScores, Closed]]
+__all__ = ["Subsampled", "subsample"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,80 +69,59 @@ class Subsampled:
         }
 
 
-def check_subsampling(subsamples: int, split: Split) -> None:
-    """Refuse, before anything is computed, examples that are too few for halves of them.
-
-    Raises
-    ------
-    HeadtoolError
-        If they are.
-    """
-    count = len(split.selection)
-    if subsamples and count < LEAST_EXAMPLES:
-        raise HeadtoolError(
-            f"`stability` scores heads on halves of the examples that select them, and {count} of "
-            f"{split.selection_spec} do, which is below {LEAST_EXAMPLES}; give more, or leave out "
-            "`stability`"
-        )
-
-
-def subsample(selection: Selection, family: Family, subsamples: int) -> Subsampled:
+def subsample(setup: Setup, kept: Stages, roster: Roster) -> Subsampled:
     """Score and select on random halves of the selection examples, by every method left.
 
     A method that fails on one has no stability, and goes on otherwise.
 
     Parameters
     ----------
-    selection
-        What the methods selected on all of the examples.
-    family
-        The heads and the budgets.
-    subsamples
-        How many halves; see `headtool.analysis.subsampling.complementary_halves`.
+    setup
+        What the comparison works on; its request says on how many halves, and see
+        `headtool.analysis.subsampling.complementary_halves`.
+    kept
+        Keeps what is finished.
+    roster
+        The methods that are left.
     """
-    whole, request = selection.split.selection, selection.request
+    whole, request = setup.split.selection, setup.request
     halves = []
-    if subsamples:
+    if request.stability:
         rng = np.random.default_rng([request.seed, 13])
-        halves = complementary_halves(len(whole), subsamples, rng)
-    passes = [
-        Pass(
+        halves = complementary_halves(len(whole), request.stability, rng)
+    rounds = [
+        ScoringRound(
             f"subsample.{number}",
             f"subsample {number}",
-            selection.kept.part(whole, half),
+            setup.model,
+            kept.part(whole, half),
             _seed(request.seed, number),
-            f"subsample {number} of {subsamples}",
+            f"subsample {number} of {request.stability}",
         )
         for number, half in enumerate(halves, start=1)
     ]
     scores: dict[str, list[pd.DataFrame]] = {}
-    kept: dict[str, dict[int, NDArray[np.bool_]]] = {}
-    for method in request.methods if passes else ():
-        if method.name not in selection.scored:
-            continue
-        found = _selected(selection, family, method, passes)
+    stays: dict[str, dict[int, NDArray[np.bool_]]] = {}
+    for method in roster.methods if rounds else ():
+        found = _chosen(setup, kept, roster, method, rounds)
         if found is None:
             continue
         scores[method.name] = [one.frame for one, _ in found]
         closed = np.array([rows for _, rows in found])
-        kept[method.name] = {
-            budget: ~closed[:, place] for place, budget in enumerate(family.budgets)
+        stays[method.name] = {
+            budget: ~closed[:, place] for place, budget in enumerate(setup.families[0].budgets)
         }
-    return Subsampled(scores, kept, len(whole) // 2, request.iterative)
+    return Subsampled(scores, stays, len(whole) // 2, request.iterative)
 
 
-def _selected(
-    selection: Selection, family: Family, method: Method, passes: list[Pass]
-) -> _Chosen | None:
+def _chosen(
+    setup: Setup, kept: Stages, roster: Roster, method: Method, rounds: list[ScoringRound]
+) -> list[tuple[HeadScores, Closed]] | None:
     """What one method selects on every half; None if it fails on one."""
-    found: _Chosen = []
-    for now in passes:
-
-        def work(now: Pass = now) -> tuple[HeadScores, Closed]:
-            scores = selection.scores(method, now)
-            return scores, selection.closed_by(family, method, scores, now)
-
-        chosen = selection.attempt(now.title, method, work, "has no stability")
+    found = []
+    for now in rounds:
+        work = partial(choose_once, setup, kept, now, method)
+        chosen = roster.attempt(now.title, method, work, "has no stability")
         if chosen is None:
             return None
         found.append(chosen)

@@ -57,8 +57,19 @@ class Family:
         return spare_last(order, layers_of(self.sites)) if self.keep_one else order
 
 
-def families(sites: Sites, steps: str, *, keep_one: bool, per_kind: bool) -> list[Family]:
+def families(sites: Sites, steps: str, *, keep_one: bool, per_kind: bool) -> tuple[Family, ...]:
     """All heads together, and where asked those of each kind by themselves.
+
+    Parameters
+    ----------
+    sites
+        The sites of the heads.
+    steps
+        How many heads are gone at each point; see `headtool.masks.curves.budgets_of`.
+    keep_one
+        Whether the last head of a layer always stays.
+    per_kind
+        Whether each kind is asked for by itself as well.
 
     Raises
     ------
@@ -68,7 +79,7 @@ def families(sites: Sites, steps: str, *, keep_one: bool, per_kind: bool) -> lis
     groups = [("all", sites)]
     if per_kind:
         groups += [(kind, sites.restrict([kind])) for kind in sites.kinds]
-    return [
+    return tuple(
         Family(
             kind,
             group,
@@ -76,9 +87,22 @@ def families(sites: Sites, steps: str, *, keep_one: bool, per_kind: bool) -> lis
             keep_one,
         )
         for kind, group in groups
-    ]
+    )
 
 
 def one_shot_closed(family: Family, scores: pd.DataFrame) -> NDArray[np.bool_]:
-    """Close heads in the order of one scoring; [B, n]."""
+    """Close heads in the order of one scoring.
+
+    Parameters
+    ----------
+    family
+        The heads, and how many are gone at each point.
+    scores
+        Scores of these heads, and perhaps of others.
+
+    Returns
+    -------
+    ndarray
+        Which heads are closed, [B, n].
+    """
     return closed_in_order(family.order(scores), family.budgets, family.sites.n_heads)

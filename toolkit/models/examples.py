@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -63,6 +65,14 @@ class Examples:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """SHA-256 over the data, the tokens of every example and the size of batches."""
+        digest = hashlib.sha256(f"{self.data.fingerprint} {self.batch_tokens}\n".encode())
+        for row in self.rows:
+            digest.update(repr(sorted(row.items())).encode())
+        return digest.hexdigest()
 
     def take(self, index: NDArray[np.int64]) -> Examples:
         """Some of the examples, in the order of `index`."""

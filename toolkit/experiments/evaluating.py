@@ -1,0 +1,118 @@
+"""What closing heads costs: all masks of a comparison, each run once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headtool.analysis.assembly import Findings, MaskNumbers, lines_of
+from headtool.analysis.equivalence import check_margin
+from headtool.analysis.paired import Paired
+from headtool.experiments.ablation import ablation_frame
+from headtool.experiments.selecting import Chosen, Roster, ScoringRound, choose
+from headtool.experiments.setup import Setup
+from headtool.experiments.stages import Stages
+from headtool.heads import HeadMask
+from headtool.masks.curves import CurveMasks
+from headtool.masks.singles import single_masks
+from headtool.progress import labelled
+from headtool.results.outcomes import Outcomes
+
+__all__ = ["evaluate_chosen"]
+
+
+def evaluate_chosen(setup: Setup, kept: Stages, roster: Roster, chosen: Chosen) -> Findings:
+    """Run the whole model, every head closed alone, and every point of the curves.
+
+    For ``compare``, the methods score and choose on the evaluation examples as well.
+
+    Parameters
+    ----------
+    setup
+        What the comparison works on.
+    kept
+        Keeps what is finished, and runs no mask twice.
+    roster
+        The methods that are left.
+    chosen
+        What they say on the selection examples.
+
+    Raises
+    ------
+    HeadtoolError
+        If no method is left, or the model cannot be evaluated.
+    """
+    first, *others = setup.split.evaluation
+    alone = single_masks(setup.model.sites, setup.sites.heads) if setup.name == "compare" else []
+    numbers = MaskNumbers()
+    places = [numbers.add(item.mask) for item in alone]
+    drawn = _draw(setup, roster, chosen)
+    again = None
+    if alone:
+        # Ablation scores by these too, and a margin that makes no sense is best told now.
+        measured = _outcomes(setup, kept, "singles", first, numbers.masks)
+        check_margin(Paired.from_outcomes(measured, setup.measures.metric), setup.request.margin)
+        now = ScoringRound.on_evaluation(setup)
+        again = choose(setup, kept, roster, now, setup.families[:1])
+    curves = tuple(masks.only(roster.names) for masks in drawn)
+    lines = [
+        line
+        for masks in curves
+        for line in lines_of(
+            masks,
+            again.closed.get(masks.kind, {}) if again is not None else {},
+            setup.model.sites,
+            numbers.add,
+        )
+    ]
+    outcomes = _outcomes(setup, kept, "curves", first, numbers.masks)
+    singles = {first: outcomes.take(places)} if alone else {}
+    for number, spec in enumerate(others if alone else (), start=2):
+        masks = [item.mask for item in alone]
+        singles[spec] = _outcomes(setup, kept, f"singles.{number}", spec, masks)
+    return Findings(
+        sites=setup.sites,
+        metrics=setup.measures.metrics,
+        scores={name: chosen.scores[name].frame for name in roster.names},
+        selection=setup.split.selection_spec,
+        evaluation=first,
+        singles=singles,
+        ablations={
+            spec: ablation_frame(alone, result, setup.measures.metrics)
+            for spec, result in singles.items()
+        },
+        curves=curves,
+        outcomes=outcomes,
+        lines=tuple(lines),
+        again={name: again.scores[name].frame for name in roster.names} if again else {},
+    )
+
+
+def _draw(setup: Setup, roster: Roster, chosen: Chosen) -> list[CurveMasks]:
+    """The masks of the curves: those of the methods, and random ones beside them."""
+    return [
+        CurveMasks.draw(
+            family.kind,
+            family.sites,
+            family.budgets,
+            {name: chosen.closed[family.kind][name] for name in roster.names},
+            draws=setup.request.draws,
+            keep_one=family.keep_one,
+            seed=setup.request.seed,
+        )
+        for family in setup.families
+    ]
+
+
+def _outcomes(
+    setup: Setup, kept: Stages, stage: str, spec: str, masks: Sequence[HeadMask]
+) -> Outcomes:
+    """Run masks on the evaluation examples of a data set."""
+    return kept.measure(
+        stage,
+        setup.model,
+        setup.split.evaluation[spec],
+        masks,
+        setup.measures.metric,
+        search=setup.measures.search,
+        progress=labelled(kept.progress, stage),
+    ).outcomes

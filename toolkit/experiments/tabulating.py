@@ -1,0 +1,159 @@
+"""The tables, settings and provenance of a comparison, from what its stages found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headtool.analysis.assembly import Findings, assemble
+from headtool.analysis.role_runs import join_roles
+from headtool.analysis.roles import ROLE_COLUMNS, SURVIVAL_COLUMNS
+from headtool.engine.provenance import provenance
+from headtool.experiments.replication import Replicated
+from headtool.experiments.selecting import Roster
+from headtool.experiments.setup import Setup
+from headtool.experiments.subsampling import Subsampled
+from headtool.results.runs import site_frame
+from headtool.results.scores import HeadScores
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["further_tables", "manifest_of", "settings_of", "tabulate"]
+
+
+def tabulate(
+    setup: Setup, roster: Roster, found: Findings, halves: Subsampled, others: Replicated
+) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
+    """Make the tables of a `Comparison`, and the settings that only computing them tells.
+
+    Parameters
+    ----------
+    setup
+        What the comparison worked on.
+    roster
+        The methods, and which failed.
+    found
+        What closing heads costs.
+    halves
+        What methods choose on halves of the selection examples.
+    others
+        What was found of the replicates.
+    """
+    import pandas as pd
+
+    request, family = setup.request, setup.families[0]
+    assembled = assemble(
+        found,
+        alpha=request.alpha,
+        margin=request.margin,
+        resamples=request.resamples,
+        seed=request.seed,
+    )
+    settings = dict(assembled.settings)
+    settings["notes"] = [*settings["notes"], *others.notes]
+    settings["replicates"] = dict(others.models)
+    tables = {
+        **assembled.tables,
+        **halves.tables(family, alpha=request.alpha),
+        **others.tables(
+            family,
+            assembled.tables["curve_tests"],
+            setup.measures.metric,
+            {"alpha": request.alpha, "seed": request.seed, **assembled.settings},
+        ),
+        "splits": setup.split.frame,
+        "sites": site_frame(setup.model.sites),
+        "failures": pd.DataFrame(roster.failures, columns=["stage", "method", "error"]),
+        **_roles(setup, assembled.tables["kept"]),
+    }
+    return tables, settings
+
+
+def _roles(setup: Setup, kept: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Roles and what is kept of them, without rows where none were given."""
+    import pandas as pd
+
+    if setup.roles is not None:
+        return join_roles(setup.roles, setup.description["model"], kept)
+    columns = {"roles": ROLE_COLUMNS, "role_survival": SURVIVAL_COLUMNS}
+    return {name: pd.DataFrame(columns=list(names)) for name, names in columns.items()}
+
+
+def further_tables(found: Findings, scores: Mapping[str, HeadScores]) -> dict[str, pd.DataFrame]:
+    """Make what the run of a comparison holds besides its tables: outcomes, and methods' own.
+
+    Parameters
+    ----------
+    found
+        What closing heads costs.
+    scores
+        The scores by method.
+    """
+    tables = {
+        "outcomes" if number == 1 else f"outcomes.{number}": outcomes.to_frame()
+        for number, outcomes in enumerate(found.singles.values(), start=1)
+    }
+    tables["curve_outcomes"] = found.outcomes.to_frame()
+    for name, scored in scores.items():
+        tables |= {f"{name}.{table}": frame for table, frame in scored.tables.items()}
+    return tables
+
+
+def settings_of(
+    setup: Setup, scores: Mapping[str, HeadScores], computed: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Put together the settings of a `Comparison`: what was asked for and found, as JSON.
+
+    Parameters
+    ----------
+    setup
+        What the comparison worked on.
+    scores
+        The scores by method, without methods that failed.
+    computed
+        The settings that `tabulate` returned.
+    """
+    metric, split, description = setup.measures.metric, setup.split, setup.description
+    return {
+        **setup.request.options,
+        "command": setup.name,
+        "metric": metric.name,
+        "higher_is_better": metric.higher_is_better,
+        "methods": list(scores),
+        "data": list(split.evaluation),
+        "select_data": split.select_data,
+        "budgets": list(setup.families[0].budgets),
+        "heads": setup.sites.n_heads,
+        **setup.measures.described(),
+        "model": description["model"],
+        "sources": split.sources,
+        "selection_source": split.selection_source,
+        "provenance": {name: dict(scored.provenance) for name, scored in scores.items()},
+        "versions": description["versions"],
+        **({"roles": setup.roles.described} if setup.roles is not None else {}),
+        **computed,
+    }
+
+
+def manifest_of(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Put together the provenance of the run.
+
+    ``compare`` adds an ``ablate`` entry, so that ``headtool test`` finds its outcomes.
+
+    Parameters
+    ----------
+    setup
+        What the comparison worked on.
+    settings
+        Its settings.
+    """
+    made: dict[str, Any] = {setup.name: dict(settings)}
+    if setup.name == "compare":
+        alone = {"all_but_one": False, "rescale": False, "replacement": "zero", "sequential": False}
+        source = provenance(
+            *(setup.model, setup.split.first, "ablate", alone),
+            *(setup.measures.metric.name, setup.request.seed),
+        )
+        made["ablate"] = {**source, **setup.measures.described()}
+    return made
