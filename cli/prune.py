@@ -311,7 +311,7 @@ def _quality(
 ) -> dict[str, dict[str, float]]:
     """The metric (and the loss) of both models."""
     from headtool.engine.measurement import measure
-    from headtool.experiments.ablation import whole_values
+    from headtool.experiments.effects import whole_values
     from headtool.metrics import default_metric, get_metric
 
     names = dict.fromkeys([name or default_metric(whole.task), "loss"])

@@ -24,9 +24,11 @@ if TYPE_CHECKING:
     from headtool.engine.evaluation import evaluate
     from headtool.engine.observation import observe
     from headtool.errors import HeadtoolError
+    from headtool.experiments.ablation import Ablation, ablate
     from headtool.experiments.compare import compare
     from headtool.experiments.inputs import DataSource, ModelSource
     from headtool.experiments.score import Scoring, score
+    from headtool.experiments.sequential import SequentialAblation, ablate_sequentially
     from headtool.heads import AttentionSite, Head, HeadMask
     from headtool.methods import get_method, method_names
     from headtool.metrics import get_metric
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from headtool.results.scores import HeadScores
 
 __all__ = [
+    "Ablation",
     "AttentionSite",
     "Comparison",
     "DataSource",
@@ -47,7 +50,10 @@ __all__ = [
     "ModelSource",
     "Outcomes",
     "Scoring",
+    "SequentialAblation",
     "TextData",
+    "ablate",
+    "ablate_sequentially",
     "compare",
     "differentiate",
     "evaluate",
@@ -63,6 +69,10 @@ __all__ = [
 ]
 
 _HOMES = {
+    "ablate_sequentially": "headtool.experiments.sequential",
+    "SequentialAblation": "headtool.experiments.sequential",
+    "ablate": "headtool.experiments.ablation",
+    "Ablation": "headtool.experiments.ablation",
     "AttentionSite": "headtool.heads",
     "Comparison": "headtool.analysis.comparison",
     "DataSource": "headtool.experiments.inputs",

@@ -17,7 +17,7 @@ from headtool.data import TextData
 from headtool.engine.measurement import described, resolve
 from headtool.engine.provenance import provenance
 from headtool.errors import HeadtoolError
-from headtool.experiments.ablation import ablation_frame
+from headtool.experiments.effects import ablation_frame
 from headtool.experiments.replication import replicate, replicates_of
 from headtool.experiments.request import Request
 from headtool.experiments.selecting import Selection
