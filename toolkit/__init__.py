@@ -26,9 +26,12 @@ if TYPE_CHECKING:
     from headtool.errors import HeadtoolError
     from headtool.experiments.ablation import Ablation, ablate
     from headtool.experiments.compare import compare
+    from headtool.experiments.correlation import Correlation, correlate, correlate_runs
     from headtool.experiments.inputs import DataSource, ModelSource
+    from headtool.experiments.pruning import Pruning, prune
     from headtool.experiments.score import Scoring, score
     from headtool.experiments.sequential import SequentialAblation, ablate_sequentially
+    from headtool.experiments.significance import CompatVerdicts, Verdicts, test, test_as
     from headtool.heads import AttentionSite, Head, HeadMask
     from headtool.methods import get_method, method_names
     from headtool.metrics import get_metric
@@ -36,12 +39,15 @@ if TYPE_CHECKING:
     from headtool.pruning.loading import load_pruned
     from headtool.reports.writing import write_report
     from headtool.results.outcomes import Outcomes
+    from headtool.results.runs import Run, read_run
     from headtool.results.scores import HeadScores
 
 __all__ = [
     "Ablation",
     "AttentionSite",
     "Comparison",
+    "CompatVerdicts",
+    "Correlation",
     "DataSource",
     "Head",
     "HeadMask",
@@ -49,12 +55,17 @@ __all__ = [
     "HeadtoolError",
     "ModelSource",
     "Outcomes",
+    "Pruning",
+    "Run",
     "Scoring",
     "SequentialAblation",
     "TextData",
+    "Verdicts",
     "ablate",
     "ablate_sequentially",
     "compare",
+    "correlate",
+    "correlate_runs",
     "differentiate",
     "evaluate",
     "get_method",
@@ -64,17 +75,20 @@ __all__ = [
     "load_pruned",
     "method_names",
     "observe",
+    "prune",
+    "read_run",
     "score",
+    "test",
+    "test_as",
     "write_report",
 ]
 
 _HOMES = {
-    "ablate_sequentially": "headtool.experiments.sequential",
-    "SequentialAblation": "headtool.experiments.sequential",
-    "ablate": "headtool.experiments.ablation",
     "Ablation": "headtool.experiments.ablation",
     "AttentionSite": "headtool.heads",
     "Comparison": "headtool.analysis.comparison",
+    "CompatVerdicts": "headtool.experiments.significance",
+    "Correlation": "headtool.experiments.correlation",
     "DataSource": "headtool.experiments.inputs",
     "Head": "headtool.heads",
     "HeadMask": "headtool.heads",
@@ -82,9 +96,17 @@ _HOMES = {
     "HeadtoolError": "headtool.errors",
     "ModelSource": "headtool.experiments.inputs",
     "Outcomes": "headtool.results.outcomes",
+    "Pruning": "headtool.experiments.pruning",
+    "Run": "headtool.results.runs",
     "Scoring": "headtool.experiments.score",
+    "SequentialAblation": "headtool.experiments.sequential",
     "TextData": "headtool.data",
+    "Verdicts": "headtool.experiments.significance",
+    "ablate": "headtool.experiments.ablation",
+    "ablate_sequentially": "headtool.experiments.sequential",
     "compare": "headtool.experiments.compare",
+    "correlate": "headtool.experiments.correlation",
+    "correlate_runs": "headtool.experiments.correlation",
     "differentiate": "headtool.engine.differentiation",
     "evaluate": "headtool.engine.evaluation",
     "get_method": "headtool.methods",
@@ -94,7 +116,11 @@ _HOMES = {
     "load_pruned": "headtool.pruning.loading",
     "method_names": "headtool.methods",
     "observe": "headtool.engine.observation",
+    "prune": "headtool.experiments.pruning",
+    "read_run": "headtool.results.runs",
     "score": "headtool.experiments.score",
+    "test": "headtool.experiments.significance",
+    "test_as": "headtool.experiments.significance",
     "write_report": "headtool.reports.writing",
 }
 

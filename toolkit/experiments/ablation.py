@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtool.engine.measurement import Measured, described, measure, resolved_search, tokenized
+from headtool.engine.measurement import Measured, measure, resolve
 from headtool.engine.provenance import provenance
 from headtool.engine.replacement import replacement as named_replacement
 from headtool.engine.units import Executor, UnitStore, digest, in_turn
@@ -18,9 +18,8 @@ from headtool.experiments.effects import ablation_frame, best_single_heads, whol
 from headtool.experiments.inputs import DataLike, ModelSource, encode, open_model, read_data
 from headtool.heads import Head, HeadMask, Kind
 from headtool.masks.singles import Ablated, keep_one_masks, single_masks
-from headtool.metrics import default_metric, get_metric
 from headtool.metrics.base import Metric
-from headtool.metrics.translation import TRANSLATION_METRICS, TranslationMetric
+from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.results.folders import check_output
@@ -204,8 +203,7 @@ def ablate(
     text = read_data(data, model, limit=limit)
     adapter = open_model(model)
     ablated = ablated_heads(adapter, chosen, kinds, all_but_one=all_but_one)
-    metrics = _metrics(adapter, metric, tokenize)
-    resolved = resolved_search(adapter, metrics[0], search or Search())
+    measures = resolve(adapter, metric, search, tokenize=tokenize)
     examples = encode(adapter, text, limit=limit, batch_tokens=batch_tokens, seed=seed)
     settings = {
         "all_but_one": all_but_one,
@@ -213,24 +211,26 @@ def ablate(
         "replacement": replacement,
         "sequential": False,
     }
-    source = provenance(adapter, examples, "ablate", settings, metrics[0].name, seed)
-    source |= described(metrics[0], resolved)
+    source = provenance(adapter, examples, "ablate", settings, measures.metric.name, seed)
+    source |= measures.described()
     masks = [item.mask for item in ablated]
     with _kept_units(folder, source, masks, force=force) as store:
         measured = measure(
             adapter,
             examples,
             masks,
-            metrics[0],
-            search=resolved,
+            measures.metric,
+            search=measures.search,
             replacement=filling,
             rescale=rescale,
             store=store,
             progress=progress,
         )
         outcomes = measured.outcomes
-        frame = ablation_frame(ablated, outcomes, metrics)
-        best = best_single_heads(ablated, outcomes, metrics[0], seed=seed) if all_but_one else None
+        frame = ablation_frame(ablated, outcomes, measures.metrics)
+        best = None
+        if all_but_one:
+            best = best_single_heads(ablated, outcomes, measures.metric, seed=seed)
         if folder is not None:
             tables = {
                 "ablation": frame,
@@ -244,7 +244,8 @@ def ablate(
             )
         if store is not None:
             store.remove()
-    return Ablation(frame, whole_values(outcomes, metrics), source, measured, best, folder)
+    whole = whole_values(outcomes, measures.metrics)
+    return Ablation(frame, whole, source, measured, best, folder)
 
 
 def heads_to_ablate(
@@ -302,15 +303,6 @@ def ablated_heads(
     if not ablated:
         raise HeadtoolError(f"{model.spec} has one head per site; there is nothing to ablate")
     return ablated
-
-
-def _metrics(model: ModelAdapter, metric: str | None, tokenize: str | None) -> list[Metric]:
-    """The metric, and the loss, which comes with every other one; decoding has none."""
-    name = metric or default_metric(model.task)
-    names = [name] if name in TRANSLATION_METRICS else list(dict.fromkeys([name, "loss"]))
-    labels = len(model.labels) or None
-    first, *others = (get_metric(one, task=model.task, n_labels=labels) for one in names)
-    return [tokenized(first, tokenize), *others]
 
 
 @contextlib.contextmanager

@@ -121,7 +121,7 @@ def ablate_sequentially(
     >>> decided = headtool.ablate_sequentially("builtin:nli", limit=16, heads=["enc-self.0.1"])
     >>> decided.frame[["kind", "layer", "head", "verdict"]]
            kind  layer  head    verdict
-    0  enc-self      0     1  undecided
+    0  enc-self      0     1  removable
     """
     kinds = None if kinds is None else tuple(kinds)
     chosen = heads_to_ablate(heads, kinds)
