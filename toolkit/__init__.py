@@ -27,11 +27,15 @@ if TYPE_CHECKING:
     from headtool.experiments.ablation import Ablation, ablate
     from headtool.experiments.compare import compare
     from headtool.experiments.correlation import Correlation, correlate, correlate_runs
+    from headtool.experiments.dynamics import Dynamics, dynamics
     from headtool.experiments.inputs import DataSource, ModelSource
+    from headtool.experiments.listing import HeadList, MethodList, list_heads, list_methods
     from headtool.experiments.pruning import Pruning, prune
+    from headtool.experiments.roles import Roles, roles, roles_of_run
     from headtool.experiments.score import Scoring, score
     from headtool.experiments.sequential import SequentialAblation, ablate_sequentially
     from headtool.experiments.significance import CompatVerdicts, Verdicts, test, test_as
+    from headtool.experiments.speed import Speed, speed
     from headtool.heads import AttentionSite, Head, HeadMask
     from headtool.methods import get_method, method_names
     from headtool.metrics import get_metric
@@ -49,16 +53,21 @@ __all__ = [
     "CompatVerdicts",
     "Correlation",
     "DataSource",
+    "Dynamics",
     "Head",
+    "HeadList",
     "HeadMask",
     "HeadScores",
     "HeadtoolError",
+    "MethodList",
     "ModelSource",
     "Outcomes",
     "Pruning",
+    "Roles",
     "Run",
     "Scoring",
     "SequentialAblation",
+    "Speed",
     "TextData",
     "Verdicts",
     "ablate",
@@ -67,9 +76,12 @@ __all__ = [
     "correlate",
     "correlate_runs",
     "differentiate",
+    "dynamics",
     "evaluate",
     "get_method",
     "get_metric",
+    "list_heads",
+    "list_methods",
     "load_data",
     "load_model",
     "load_pruned",
@@ -77,7 +89,10 @@ __all__ = [
     "observe",
     "prune",
     "read_run",
+    "roles",
+    "roles_of_run",
     "score",
+    "speed",
     "test",
     "test_as",
     "write_report",
@@ -90,16 +105,21 @@ _HOMES = {
     "CompatVerdicts": "headtool.experiments.significance",
     "Correlation": "headtool.experiments.correlation",
     "DataSource": "headtool.experiments.inputs",
+    "Dynamics": "headtool.experiments.dynamics",
     "Head": "headtool.heads",
+    "HeadList": "headtool.experiments.listing",
     "HeadMask": "headtool.heads",
     "HeadScores": "headtool.results.scores",
     "HeadtoolError": "headtool.errors",
+    "MethodList": "headtool.experiments.listing",
     "ModelSource": "headtool.experiments.inputs",
     "Outcomes": "headtool.results.outcomes",
     "Pruning": "headtool.experiments.pruning",
+    "Roles": "headtool.experiments.roles",
     "Run": "headtool.results.runs",
     "Scoring": "headtool.experiments.score",
     "SequentialAblation": "headtool.experiments.sequential",
+    "Speed": "headtool.experiments.speed",
     "TextData": "headtool.data",
     "Verdicts": "headtool.experiments.significance",
     "ablate": "headtool.experiments.ablation",
@@ -108,9 +128,12 @@ _HOMES = {
     "correlate": "headtool.experiments.correlation",
     "correlate_runs": "headtool.experiments.correlation",
     "differentiate": "headtool.engine.differentiation",
+    "dynamics": "headtool.experiments.dynamics",
     "evaluate": "headtool.engine.evaluation",
     "get_method": "headtool.methods",
     "get_metric": "headtool.metrics",
+    "list_heads": "headtool.experiments.listing",
+    "list_methods": "headtool.experiments.listing",
     "load_data": "headtool.data",
     "load_model": "headtool.models",
     "load_pruned": "headtool.pruning.loading",
@@ -118,7 +141,10 @@ _HOMES = {
     "observe": "headtool.engine.observation",
     "prune": "headtool.experiments.pruning",
     "read_run": "headtool.results.runs",
+    "roles": "headtool.experiments.roles",
+    "roles_of_run": "headtool.experiments.roles",
     "score": "headtool.experiments.score",
+    "speed": "headtool.experiments.speed",
     "test": "headtool.experiments.significance",
     "test_as": "headtool.experiments.significance",
     "write_report": "headtool.reports.writing",

@@ -11,8 +11,8 @@ import pytest
 import torch
 import transformers
 
-from headtool.cli.dynamics import find_checkpoints
 from headtool.errors import HeadtoolError
+from headtool.experiments.dynamics import find_checkpoints
 
 
 def document(done) -> dict:
