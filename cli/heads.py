@@ -54,8 +54,8 @@ def _tables(found: HeadList) -> Iterator[RenderableType]:
     model, rows = found.model, found.document()["heads"]
     total = sum(weight.numel() for weight in model.module.parameters())
     yield Text(
-        f"{visible(model.spec)}: {type(model.module).__name__}, {model.task}, {found.sites.summary}, "
-        f"{total:,} parameters"
+        f"{visible(model.spec)}: {type(model.module).__name__}, {model.task}, "
+        f"{found.sites.summary}, {total:,} parameters"
     )
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     # Columns that say nothing about most models appear where they do.
