@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import glob
-import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +15,7 @@ from headtool.data import TextData
 from headtool.engine.measurement import resolve
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
+from headtool.experiments.checkpoints import find_checkpoints, stamp
 from headtool.experiments.inputs import DataLike, DataSource, ModelSource, open_model, read_data
 from headtool.experiments.splitting import split_data
 from headtool.experiments.stages import Stages, stages
@@ -38,7 +36,7 @@ if TYPE_CHECKING:
 
     import pandas as pd
 
-__all__ = ["Dynamics", "dynamics", "find_checkpoints"]
+__all__ = ["Dynamics", "dynamics"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +129,7 @@ def dynamics(
     ----------
     checkpoints
         A pattern, such as ``run/checkpoint*.pt``, or the output folder of a Trainer; or names and
-        SPECs, as `find_checkpoints` returns them.
+        SPECs, as `headtool.experiments.checkpoints.find_checkpoints` returns them.
     data
         A data set, or its SPEC.
     method
@@ -216,7 +214,7 @@ def dynamics(
     )
     source: dict[str, Any] = {
         "command": "dynamics",
-        "checkpoints": [_stamp(spec) for _, spec in found],
+        "checkpoints": [stamp(spec) for _, spec in found],
         "options": job.described(),
     }
     with stages(folder, source, force=force) as kept:
@@ -242,55 +240,6 @@ def dynamics(
     if picture is not None:
         write_dynamics_figure(course.tables, course.metric, picture)
     return course
-
-
-def find_checkpoints(pattern: str) -> list[tuple[str, str]]:
-    """Find the checkpoints that a pattern names, in the order of training.
-
-    Parameters
-    ----------
-    pattern
-        fairseq checkpoints such as ``run/checkpoint*.pt``, folders of transformers models such as
-        ``run/checkpoint-*``, or the output folder of a Trainer.
-
-    Returns
-    -------
-    list of (name, SPEC)
-        Ordered by the last number in their names. Where some have none (``checkpoint_best.pt``),
-        these are copies of others and left out.
-
-    Raises
-    ------
-    HeadtoolError
-        If there are fewer than two.
-    """
-    place = os.path.expanduser(pattern)
-    if os.path.isdir(place):
-        place = os.path.join(glob.escape(place), "checkpoint*")
-    paths = [Path(path) for path in glob.glob(place)]
-    paths = [path for path in paths if path.suffix == ".pt" or (path / "config.json").is_file()]
-    numbered = [path for path in paths if re.search(r"\d", path.stem)]
-    paths = sorted(numbered or paths, key=lambda path: (_number(path), path.name))
-    if len(paths) < 2:
-        raise HeadtoolError(
-            f"`checkpoints` '{pattern}' names {len(paths)} checkpoints, and two make a course; "
-            "quote a pattern such as 'run/checkpoint*.pt', or name the output folder of a Trainer"
-        )
-    return [(path.stem, f"fairseq:{path}" if path.suffix == ".pt" else str(path)) for path in paths]
-
-
-def _number(path: Path) -> int:
-    numbers = re.findall(r"\d+", path.stem)
-    return int(numbers[-1]) if numbers else 0
-
-
-def _stamp(spec: str) -> dict[str, Any]:
-    """What tells a checkpoint from a later one of the same name, without reading it."""
-    path = Path(spec.removeprefix("fairseq:"))
-    file = path if path.is_file() else path / "config.json"
-    if not file.is_file():  # no file of the user's, such as a built-in model
-        return {"spec": spec}
-    return {"spec": spec, "bytes": file.stat().st_size, "modified": file.stat().st_mtime_ns}
 
 
 @dataclass(frozen=True, kw_only=True)
