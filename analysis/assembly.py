@@ -72,7 +72,7 @@ class Findings:
     singles
         By data set, the outcomes of closing the heads one at a time; none for ``curve``.
     ablations
-        By data set, what `headtool.experiments.ablation.ablation_frame` makes of them.
+        By data set, what `headtool.experiments.effects.ablation_frame` makes of them.
     curves
         The masks of the curves; the first are over all heads of `sites`.
     outcomes

@@ -131,7 +131,9 @@ def check_roles(roles: SavedRoles, model: Mapping[str, Any], heads: pd.DataFrame
         )
 
 
-def check_model(roles: Mapping[str, Any], compared: Mapping[str, Any], *, given: Path) -> None:
+def check_model(
+    roles: Mapping[str, Any], compared: Mapping[str, Any], *, given: Path | str
+) -> None:
     """Refuse to join the roles of one model with the heads that methods keep in another.
 
     Parameters

@@ -12,7 +12,7 @@ import argparse
 from headtool.analysis.sequential import SequentialTest
 from headtool.data import load_data
 from headtool.engine.evaluation import evaluate
-from headtool.experiments.ablation import ablate_until_decided
+from headtool.experiments.sequential import ablate_until_decided
 from headtool.masks.singles import single_masks
 from headtool.metrics import get_metric
 from headtool.models import load_model

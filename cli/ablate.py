@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
-from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headtool.cli.console import progress_bar
+from headtool.cli.console import progress_bar, this_command
 from headtool.cli.groups import (
     DataOptions,
     LoadOptions,
@@ -18,18 +15,12 @@ from headtool.cli.groups import (
     SearchOptions,
     command,
 )
-from headtool.cli.options import Data, Kinds, Metric, Model, split_names
+from headtool.cli.options import Data, Kinds, Metric, Model, chosen_kinds, split_names
 from headtool.cli.searching import Tokenize
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
-    import pandas as pd
-
-    from headtool.engine.units import UnitStore
-    from headtool.heads import HeadMask
-    from headtool.masks.singles import Ablated
-    from headtool.models.base import Examples, ModelAdapter
-    from headtool.progress import Progress
+    from headtool.experiments.inputs import DataSource, ModelSource
 
 __all__ = ["ablate"]
 
@@ -114,170 +105,70 @@ def ablate(
     and the saved outcomes are what `headtool test` and `headtool correlate` work on.
     """
     show.prepare()
-    from headtool.engine.measurement import described, measure, resolved_search, tokenized
-    from headtool.engine.provenance import provenance
-    from headtool.engine.replacement import replacement
-    from headtool.experiments.ablation import ablation_frame, best_single_heads, whole_values
-    from headtool.heads import Head, parse_kinds
-    from headtool.masks.singles import keep_one_masks, single_masks
-    from headtool.metrics import default_metric, get_metric
-    from headtool.metrics.translation import TRANSLATION_METRICS
-    from headtool.reports.terminal.ablation import ablation_tables
-    from headtool.results.runs import site_frame
-
-    if heads is not None and all_but_one:
-        raise HeadtoolError("--heads and --all-but-one exclude each other; leave one out")
-    if heads is not None and kind is not None:
-        raise HeadtoolError("--heads and --kind exclude each other; leave one out")
-    if rescale and not all_but_one:
-        raise HeadtoolError("--rescale is for --all-but-one; add it, or leave --rescale out")
-    if margin is not None and not sequential:
-        raise HeadtoolError("--margin is for --sequential; add it, or leave --margin out")
-    if sequential and (all_but_one or fill != "zero" or metric not in (None, "accuracy")):
-        raise HeadtoolError(
-            "--sequential decides single heads by accuracy, closed to zero; leave --all-but-one, "
-            "--replacement and --metric out"
-        )
-    asked = decoding.asked(metric)
-    chosen = [Head.parse(name) for name in split_names(heads, "head")] if heads else None
-    filling = replacement(fill, seed=reading.seed)
-    kinds = parse_kinds(kind) if kind is not None else None
-    run.check()
-    text = reading.read(data, model)
-    adapter = loading.load(model)
-    sites = adapter.sites.restrict(kinds)
-    if all_but_one:
-        ablated = keep_one_masks(adapter.sites, sites)
-    else:
-        ablated = single_masks(adapter.sites, chosen or sites.heads)
-    if not ablated:
-        raise HeadtoolError(f"{model} has one head per site; there is nothing to ablate")
-    if sequential and adapter.task != "classification":
-        raise HeadtoolError(
-            f"--sequential needs outcomes within bounds, such as right or wrong; {model} is a "
-            f"{adapter.task} model, whose loss has none"
-        )
-    name = metric or default_metric(adapter.task)
-    # The loss comes with every other metric; decoding has none.
-    names = [name] if name in TRANSLATION_METRICS else list(dict.fromkeys([name, "loss"]))
-    n_labels = len(adapter.labels) or None
-    metrics = [get_metric(name, task=adapter.task, n_labels=n_labels) for name in names]
-    metrics[0] = tokenized(metrics[0], tokenize)
-    search = resolved_search(adapter, metrics[0], asked)
-    examples = reading.encode(adapter, text, quiet=show.quiet)
-    settings: dict[str, Any] = {
-        "all_but_one": all_but_one,
-        "rescale": rescale,
-        "replacement": fill,
-        "sequential": sequential,
+    asked: dict[str, Any] = {
+        "heads": None if heads is None else split_names(heads, "head"),
+        "kinds": chosen_kinds(kind),
+        **reading.amounts,
+        **run.place,
+        "command": this_command(),
     }
+    search = decoding.asked(metric)
     if sequential:
-        settings["margin"] = 0.01 if margin is None else margin
-    source = provenance(adapter, examples, "ablate", settings, name, reading.seed)
-    source |= described(metrics[0], search)
-    if sequential:
-        with progress_bar(quiet=show.quiet) as progress:
-            _decide(adapter, examples, ablated, source, run, show, progress)
+        others = all_but_one or rescale or fill != "zero" or tokenize is not None
+        if others or metric not in (None, "accuracy"):
+            raise HeadtoolError(
+                "--sequential decides single heads by accuracy, closed to zero; leave "
+                "--all-but-one, --rescale, --replacement, --metric and --tokenize out"
+            )
+        _decide(loading.source(model), reading.source(data), margin, asked, run, show)
         return
-    masks = [item.mask for item in ablated]
-    kept = _kept_units(run, source, masks)
-    with kept as store, progress_bar(quiet=show.quiet) as progress:
-        measured = measure(
-            adapter,
-            examples,
-            masks,
-            metrics[0],
-            search=search,
-            replacement=filling,
+    if margin is not None:
+        raise HeadtoolError("--margin is for --sequential; add it, or leave --margin out")
+    from headtool.experiments.ablation import ablate as ablate_heads
+    from headtool.reports.terminal.ablation import ablation_tables
+
+    with progress_bar(quiet=show.quiet) as progress:
+        ablation = ablate_heads(
+            loading.source(model),
+            reading.source(data),
+            all_but_one=all_but_one,
             rescale=rescale,
-            store=store,
+            replacement=fill,
+            metric=metric,
+            search=search,
+            tokenize=tokenize,
             progress=progress,
+            **asked,
         )
-        outcomes = measured.outcomes
-        tables = {
-            "ablation": ablation_frame(ablated, outcomes, metrics),
-            "outcomes": outcomes.to_frame(),
-            "sites": site_frame(adapter.sites),
-            **measured.texts(),
-        }
-        if all_but_one:
-            tables["best"] = best_single_heads(ablated, outcomes, metrics[0], seed=reading.seed)
-        run.write({"ablate": source}, tables, quiet=show.quiet)
-        if store is not None:
-            store.remove()
-    whole = whole_values(outcomes, metrics)
+    run.tell(quiet=show.quiet)
     show.print(
-        document=lambda: _document(tables, whole, source),
-        frame=lambda: tables["ablation"],
-        tables=lambda: ablation_tables(tables["ablation"], tables.get("best"), whole, source),
+        document=ablation.document,
+        frame=lambda: ablation.frame,
+        tables=lambda: ablation_tables(
+            ablation.frame, ablation.best, ablation.whole, ablation.provenance
+        ),
     )
 
 
 def _decide(
-    model: ModelAdapter,
-    examples: Examples,
-    ablated: Sequence[Ablated],
-    source: Mapping[str, Any],
+    model: ModelSource,
+    data: DataSource,
+    margin: float | None,
+    asked: dict[str, Any],
     run: RunOptions,
     show: PrintOptions,
-    progress: Progress,
 ) -> None:
-    """Run the sequential test, then print it and write it where asked."""
-    from headtool.analysis.sequential import SequentialTest
-    from headtool.experiments.ablation import ablate_until_decided
+    """Run the sequential test."""
+    from headtool.experiments.sequential import ablate_sequentially
     from headtool.reports.terminal.verdicts import sequential_tables
-    from headtool.results.scores import json_rows
 
-    test = SequentialTest(
-        [item.head for item in ablated], margin=source["options"]["margin"], total=len(examples)
-    )
-    runs = ablate_until_decided(
-        model, examples, ablated, test, seed=source["seed"], progress=progress
-    )
-    frame = test.frame()
-    share = runs / (len(ablated) * len(examples))
-    provenance = {**source, "share_of_runs": share}
-    run.write({"sequential": provenance}, {"sequential": frame}, quiet=show.quiet)
+    if margin is not None:
+        asked["margin"] = margin
+    with progress_bar(quiet=show.quiet) as progress:
+        decided = ablate_sequentially(model, data, progress=progress, **asked)
+    run.tell(quiet=show.quiet)
     show.print(
-        document=lambda: {
-            "schema": "headtool/tests/1",
-            "provenance": provenance,
-            "tests": json_rows(frame),
-        },
-        frame=lambda: frame,
-        tables=lambda: sequential_tables(frame, source, share),
+        document=decided.document,
+        frame=lambda: decided.frame,
+        tables=lambda: sequential_tables(decided.frame, decided.provenance, decided.share),
     )
-
-
-@contextlib.contextmanager
-def _kept_units(
-    run: RunOptions, source: Mapping[str, Any], masks: Sequence[HeadMask]
-) -> Iterator[UnitStore | None]:
-    """Keep finished units beside the run to be written, so that it can be continued."""
-    folder = run.output_dir
-    if folder is None:
-        yield None
-        return
-    from headtool.engine.units import UnitStore, digest
-
-    description = {**source, "masks": digest([mask.to_json() for mask in masks])}
-    with UnitStore(folder.with_name(f"{folder.name}.unfinished"), description) as store:
-        try:
-            run.check()  # another process may have finished meanwhile
-        except HeadtoolError:
-            store.remove_if_empty()
-            raise
-        yield store
-
-
-def _document(
-    tables: Mapping[str, pd.DataFrame], whole: Mapping[str, float], source: Mapping[str, Any]
-) -> dict[str, Any]:
-    from headtool.results.scores import json_rows
-
-    return {
-        "schema": "headtool/ablation/1",
-        "provenance": source,
-        "whole": {name: None if math.isnan(value) else value for name, value in whole.items()},
-        **{name: json_rows(tables[name]) for name in ("ablation", "best") if name in tables},
-    }

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headtool.cli.console import note, out, prepare_messages, this_command
+from headtool.cli.console import note, out, prepare_messages
 from headtool.cli.options import (
     BatchTokens,
     Bpe,
@@ -41,11 +41,10 @@ from headtool.errors import HeadtoolError
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
-    from torch import Tensor
 
     from headtool.data import TextData
     from headtool.experiments.inputs import DataSource, ModelSource
-    from headtool.models.base import Examples, ModelAdapter
+    from headtool.models.base import ModelAdapter
     from headtool.searching import Search
 
 __all__ = [
@@ -158,19 +157,6 @@ class DataOptions:
         columns = parse_columns(self.columns) if self.columns is not None else None
         return load_data(spec, columns=columns, limit=self.limit)
 
-    def encode(self, model: ModelAdapter, data: TextData, *, quiet: bool) -> Examples:
-        """Tokenise a data set, saying what was cut."""
-        examples = model.encode(data, batch_tokens=self.batch_tokens, seed=self.seed)
-        if self.limit is not None and len(examples) > self.limit:
-            # A running text becomes examples only when it is cut into blocks.
-            examples = examples.head(self.limit)
-        if examples.truncated:
-            note(
-                f"{examples.truncated} of {len(examples)} examples were cut to the model's length",
-                quiet=quiet,
-            )
-        return examples
-
 
 @dataclass(frozen=True)
 class SearchOptions:
@@ -217,29 +203,6 @@ class RunOptions:
             check_output(self.output_dir, force=self.force)
         elif self.force:
             raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
-
-    def write(
-        self,
-        provenance: Mapping[str, Mapping[str, Any]],
-        tables: Mapping[str, pd.DataFrame],
-        *,
-        weights: Mapping[str, Mapping[str, Tensor]] | None = None,
-        quiet: bool,
-    ) -> None:
-        """Write the run, if there is to be one, and say so."""
-        from headtool.results.runs import write_run
-
-        if self.output_dir is None:
-            return
-        write_run(
-            self.output_dir,
-            command=this_command(),
-            provenance=provenance,
-            tables=tables,
-            weights=weights,
-            force=self.force,
-        )
-        note(f"written to {self.output_dir}", quiet=quiet)
 
 
 @dataclass(frozen=True)

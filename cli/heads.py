@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.table import Table
 from rich.text import Text
 
 from headtool.cli.console import prepare_messages
 from headtool.cli.groups import LoadOptions, command, print_as
-from headtool.cli.options import Format, Kinds, Model, OutputFormat, Verbose
+from headtool.cli.options import Format, Kinds, Model, OutputFormat, Verbose, chosen_kinds
 from headtool.reports.wording.text import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from headtool.heads import Sites
-    from headtool.models.base import ModelAdapter
+    from headtool.experiments.listing import HeadList
 
 __all__ = ["heads"]
 
@@ -43,67 +42,20 @@ def heads(
     the last of its heads.
     """
     prepare_messages(verbose=verbose)
-    import pandas as pd
+    from headtool.experiments.listing import list_heads
 
-    from headtool.attention.parameters import head_parameters
-    from headtool.heads import parse_kinds
-
-    kinds = parse_kinds(kind) if kind is not None else None
-    adapter = loading.load(model)
-    wanted = adapter.sites.restrict(kinds)
-    rows: list[dict[str, Any]] = []
-    for handle in adapter.handles:
-        site = handle.site
-        if site not in wanted.items:
-            continue
-        owned = head_parameters(adapter.module, handle)
-        rows.append(
-            {
-                "kind": site.kind,
-                "layer": site.layer,
-                "heads": site.n_heads,
-                "kv_groups": site.n_kv_heads,
-                "head_dim": site.head_dim,
-                "parameters_per_head": owned.per_head,
-                "parameters_per_group": owned.per_group,
-                "calls_sharing_weights": handle.calls,
-                "projection": site.projection,
-            }
-        )
+    found = list_heads(loading.source(model), kinds=chosen_kinds(kind))
     print_as(
-        output,
-        document=lambda: _document(adapter, rows),
-        frame=lambda: pd.DataFrame(rows),
-        tables=lambda: _tables(adapter, wanted, rows),
+        output, document=found.document, frame=lambda: found.frame, tables=lambda: _tables(found)
     )
 
 
-def _document(model: ModelAdapter, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    from headtool.results.versions import versions
-
-    return {
-        "schema": "headtool/heads/1",
-        "provenance": {
-            "model": model.spec,
-            "library": model.library,
-            "class": type(model.module).__name__,
-            "task": model.task,
-            "dtype": str(next(model.module.parameters()).dtype).removeprefix("torch."),
-            "device": str(model.device),
-            "sha256": model.fingerprint,
-            "versions": versions(),
-        },
-        "heads": rows,
-    }
-
-
-def _tables(
-    model: ModelAdapter, sites: Sites, rows: list[dict[str, Any]]
-) -> Iterator[RenderableType]:
+def _tables(found: HeadList) -> Iterator[RenderableType]:
+    model, rows = found.model, found.document()["heads"]
     total = sum(weight.numel() for weight in model.module.parameters())
     yield Text(
-        f"{visible(model.spec)}: {type(model.module).__name__}, {model.task}, {sites.summary}, "
-        f"{total:,} parameters"
+        f"{visible(model.spec)}: {type(model.module).__name__}, {model.task}, "
+        f"{found.sites.summary}, {total:,} parameters"
     )
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     # Columns that say nothing about most models appear where they do.

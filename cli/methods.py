@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.padding import Padding
@@ -16,7 +16,6 @@ from headtool.cli.groups import print_as
 from headtool.cli.options import Format, OutputFormat
 
 if TYPE_CHECKING:
-    import pandas as pd
     from rich.console import RenderableType
 
     from headtool.methods.base import Method
@@ -37,51 +36,15 @@ def methods(names: Names = None, output: Format = OutputFormat.table) -> None:
     Of methods that are named, the formula, its variants and what they deviate from are shown too.
     """
     prepare_messages()
-    from headtool.methods import get_method, method_names
-    from headtool.results.versions import versions
+    from headtool.experiments.listing import list_methods
 
-    known = [get_method(name) for name in dict.fromkeys(names or method_names())]
+    found = list_methods(names)
     print_as(
         output,
-        document=lambda: {
-            "schema": "headtool/methods/1",
-            "provenance": {"versions": versions()},
-            "methods": [
-                {
-                    "name": method.name,
-                    "summary": method.summary,
-                    "reference": method.reference,
-                    "options": _options(method),
-                }
-                for method in known
-            ],
-        },
-        frame=lambda: _frame(known),
-        tables=lambda: _tables(known, in_full=bool(names)),
+        document=found.document,
+        frame=lambda: found.frame,
+        tables=lambda: _tables(found.methods, in_full=bool(names)),
     )
-
-
-def _options(method: type[Method]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": option.name,
-            "default": option.default,
-            "choices": list(option.choices),
-            "help": option.help,
-        }
-        for option in method.options()
-    ]
-
-
-def _frame(methods: Sequence[type[Method]]) -> pd.DataFrame:
-    import pandas as pd
-
-    rows = [
-        {"method": method.name, **row, "choices": " ".join(row["choices"])}
-        for method in methods
-        for row in _options(method)
-    ]
-    return pd.DataFrame(rows, columns=["method", "name", "default", "choices", "help"])
 
 
 def _tables(methods: Sequence[type[Method]], *, in_full: bool) -> Iterator[RenderableType]:

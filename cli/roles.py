@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
-from headtool.cli.console import note, progress_bar
+from headtool.cli.console import note, progress_bar, this_command
 from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, RunOptions, command
-from headtool.cli.options import Data, Kinds, Model, split_names, whole_number
+from headtool.cli.options import Data, Kinds, Model, chosen_kinds, split_names, whole_number
 from headtool.errors import HeadtoolError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from headtool.analysis.comparison import Comparison
-    from headtool.analysis.role_runs import SavedRoles
-    from headtool.data.conllu import Treebank
-    from headtool.models.base import Examples, ModelAdapter
-    from headtool.models.pieces import Pieces
-    from headtool.patterns.parses import Parse
 
 __all__ = ["roles"]
 
@@ -139,80 +128,41 @@ def roles(
     treebank. With --kept --format csv, the table of surviving roles is printed.
     """
     show.prepare()
-    from headtool.analysis.roles import check_thresholds, role_table, surviving_roles
+    from headtool.experiments.roles import roles as roles_of_model
+    from headtool.experiments.roles import roles_of_run
     from headtool.reports.terminal.roles import role_tables
 
-    survivors = _kept(kept)
     if saved is not None:
-        found = _saved(saved, context)
-        frame, source = found.frame, found.source
+        _check_saved(saved, context)
+        found = roles_of_run(saved, kept=kept)
     else:
-        if treebank and data is not None:
-            raise HeadtoolError("--treebank and --data exclude each other; leave one out")
-        if data is not None and data.lower().endswith(".conllu"):
-            raise HeadtoolError(f"{data} is a treebank; give it with --treebank")
-        if treebank and reading.columns is not None:
-            raise HeadtoolError("--columns is for --data; leave it out with --treebank")
-        limits = check_thresholds(_thresholds(threshold))
-        names = split_names(role, "role") if role is not None else None
-        check_thresholds(dict.fromkeys(names or (), 1.0))
-        role_table([], correction=correction, alpha=alpha)  # complains of what cannot be
-        run.check()
-        from headtool.data.conllu import read_treebank
-        from headtool.engine.provenance import provenance
-        from headtool.heads import parse_kinds
-        from headtool.patterns.counting import count_roles, request_roles
-        from headtool.results.runs import site_frame
-
-        kinds = parse_kinds(kind) if kind is not None else None
-        trees = read_treebank(treebank, limit=reading.limit) if treebank else None
-        text = None if trees else reading.read(data, model)
-        adapter = loading.load(model)
-        request = request_roles(
-            adapter, trees, kinds=kinds, roles=names, common=common, frequencies=frequencies
-        )
-        pieces = adapter.pieces()
-        if trees is not None:
-            examples, parses, described = _parsed(pieces, trees, reading.batch_tokens, show.quiet)
-        else:
-            assert text is not None
-            examples = reading.encode(adapter, text, quiet=show.quiet)
-            parses, described = (), {}
-        settings = {
-            "roles": list(request.roles),
-            "kinds": list(request.kinds),
-            "thresholds": {name: limits[name] for name in request.roles},
-            "common": common,
-            "frequencies": frequencies,
-            "least": least,
-            "correction": correction,
-            "alpha": alpha,
-        }
-        source = provenance(adapter, examples, "roles", settings, "share", reading.seed) | described
-        _check_model(survivors, source)
+        thresholds = _thresholds(threshold)
         with progress_bar(quiet=show.quiet) as progress:
-            counts, notes = count_roles(
-                pieces, examples, request, parses=parses, seed=reading.seed, progress=progress
+            found = roles_of_model(
+                loading.source(model),
+                reading.source(data),
+                treebank=treebank or (),
+                kinds=chosen_kinds(kind),
+                roles=None if role is None else split_names(role, "role"),
+                thresholds=thresholds,
+                common=common,
+                frequencies=frequencies,
+                least=least,
+                correction=correction,
+                alpha=alpha,
+                kept=kept,
+                **reading.amounts,
+                **run.place,
+                command=this_command(),
+                progress=progress,
             )
-        source["notes"] = notes
-        frame = role_table(
-            counts, thresholds=limits, least=least, correction=correction, alpha=alpha
-        )
-    for line in source["notes"]:
+    run.tell(quiet=show.quiet)
+    for line in found.notes:
         note(line, quiet=show.quiet)
-    survival = None
-    if survivors is not None:
-        _check_model(survivors, source)
-        survival = surviving_roles(frame, survivors.kept)
-    if saved is None:
-        tables = {"roles": frame, "sites": site_frame(adapter.sites)}
-        if survival is not None:
-            tables["role_survival"] = survival
-        run.write({"roles": source}, tables, quiet=show.quiet)
     show.print(
-        document=lambda: _document(frame, survival, source),
-        frame=lambda: frame if survival is None else survival,
-        tables=lambda: role_tables(frame, source, survival),
+        document=found.document,
+        frame=lambda: found.frame if found.survival is None else found.survival,
+        tables=lambda: role_tables(found.frame, found.provenance, found.survival),
     )
 
 
@@ -233,28 +183,8 @@ def _thresholds(text: str | None) -> dict[str, float]:
     return found
 
 
-def _kept(folder: Path | None) -> Comparison | None:
-    """Read which heads a comparison keeps."""
-    if folder is None:
-        return None
-    from headtool.analysis.comparison import read_comparison
-
-    return read_comparison(folder)
-
-
-def _check_model(compared: Comparison | None, source: Mapping[str, Any]) -> None:
-    """Refuse to join roles and kept heads of two models."""
-    if compared is None or compared.folder is None:
-        return
-    from headtool.analysis.role_runs import check_model
-
-    check_model(source["model"], compared.settings.get("model", {}), given=compared.folder)
-
-
-def _saved(folder: Path, context: typer.Context) -> SavedRoles:
-    """Read a run; options that need the model are refused."""
-    from headtool.analysis.role_runs import read_roles
-
+def _check_saved(folder: Path, context: typer.Context) -> None:
+    """Refuse options that need the model: a finished run has been made without them."""
     for parameter in context.command.params:
         name = str(parameter.name)
         found = context.get_parameter_source(name)
@@ -263,46 +193,3 @@ def _saved(folder: Path, context: typer.Context) -> SavedRoles:
                 f"{parameter.opts[0]} needs the model, and {folder} is a finished run; leave one "
                 "of them out"
             )
-    return read_roles(folder)
-
-
-def _parsed(
-    pieces: Pieces[ModelAdapter], trees: Treebank, batch_tokens: int, quiet: bool
-) -> tuple[Examples, tuple[Parse, ...], dict[str, Any]]:
-    """Tokenise a treebank, saying what was left out."""
-    from headtool.patterns.parses import encode_treebank
-
-    parsed = encode_treebank(pieces, trees, batch_tokens=batch_tokens)
-    spec = pieces.model.spec
-    for count, what in (
-        (parsed.too_long, f"left out: longer than the {pieces.max_length} tokens of {spec}"),
-        (parsed.unaligned, "left out: they could not be aligned with their tokens"),
-    ):
-        if count:
-            note(f"{count} of {len(trees.sentences)} sentences {what}", quiet=quiet)
-    if parsed.lost:
-        note(f"words without a token, whose dependencies do not count: {parsed.lost}", quiet=quiet)
-    described = {
-        "treebank": {
-            "spec": trees.spec,
-            "sha256": trees.fingerprint,
-            "sentences": len(trees.sentences),
-            "too_long": parsed.too_long,
-            "unaligned": parsed.unaligned,
-            "words_without_token": parsed.lost,
-        }
-    }
-    return parsed.examples, parsed.parses, described
-
-
-def _document(
-    frame: pd.DataFrame, survival: pd.DataFrame | None, source: Mapping[str, Any]
-) -> dict[str, Any]:
-    from headtool.results.scores import json_rows
-
-    return {
-        "schema": "headtool/roles/1",
-        "provenance": source,
-        "roles": json_rows(frame),
-        **({} if survival is None else {"survival": json_rows(survival)}),
-    }

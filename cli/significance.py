@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from headtool.cli.console import note
 from headtool.cli.groups import PrintOptions, command
-from headtool.cli.options import Kinds, Seed
+from headtool.cli.options import Kinds, Seed, chosen_kinds
 from headtool.errors import HeadtoolError
-
-if TYPE_CHECKING:
-    from headtool.metrics.base import Metric as Measure
-    from headtool.results.outcomes import Outcomes
 
 __all__ = ["significance"]
 
@@ -102,96 +98,42 @@ def significance(
     over the heads that are tested: all, or those of --kind.
     """
     show.prepare()
-    from headtool.analysis.assessment import assess_outcomes
-    from headtool.analysis.kinds import of_kinds, summarise_kinds
-    from headtool.heads import parse_kinds
-    from headtool.metrics import get_metric
-    from headtool.reports.terminal.verdicts import test_tables
-    from headtool.results.runs import read_run
-    from headtool.results.scores import json_rows
+    from headtool.experiments.significance import test as test_heads
+    from headtool.experiments.significance import test_as
+    from headtool.reports.terminal.verdicts import compat_tables, test_tables
 
-    kinds = parse_kinds(kind) if kind is not None else None
-    saved = read_run(run)
-    source = saved.source
-    name = metric or source["metric"]
-    measure = get_metric(name, task=source["model"]["task"], n_labels=source["model"]["labels"])
+    kinds = chosen_kinds(kind)
     if compat is not None:
         if (alpha, margin, correction, test, interval) != _DEFAULTS:
             raise HeadtoolError(
                 f"--compat {compat} has no other options than --metric, --kind, --resamples and "
                 "--seed"
             )
-        outcomes = of_kinds(saved.outcomes(measure), kinds)
-        _print_compat(outcomes, measure, compat, resamples, seed, source, show)
+        theirs = test_as(compat, run, metric=metric, kinds=kinds, resamples=resamples, seed=seed)
+        show.print(
+            document=theirs.document,
+            frame=lambda: theirs.frame,
+            tables=lambda: compat_tables(theirs.tests),
+        )
         return
-    tests = assess_outcomes(
-        of_kinds(saved.outcomes(measure), kinds),
-        measure,
-        test=test,
-        interval=interval,
-        correction=correction,
+    verdicts = test_heads(
+        run,
+        metric=metric,
+        kinds=kinds,
         alpha=alpha,
         margin=margin,
+        correction=correction,
+        test=test,
+        interval=interval,
         resamples=resamples,
-        rng=seed,
+        seed=seed,
     )
-    signature = saved.signature(measure)
-    by_kind = summarise_kinds(tests.frame, alpha=alpha)
-    settings: dict[str, Any] = {
-        "metric": name,
-        **({"signature": signature} if signature else {}),
-        "whole": tests.whole,
-        "test": tests.test,
-        "interval": tests.interval,
-        "correction": tests.correction,
-        "alpha": alpha,
-        "margin": tests.margin,
-        "resamples": tests.resamples,
-        "examples": tests.n_examples,
-        "heads": tests.n_tests,
-        "expected_false_positives_uncorrected": tests.expected_false_positives,
-        "seed": seed,
-    }
-    for line in tests.notes:
+    for line in verdicts.tests.notes:
         note(line, quiet=show.quiet)
     show.print(
-        document=lambda: {
-            "schema": "headtool/tests/1",
-            "provenance": {"run": str(run), **source, "settings": settings},
-            "tests": json_rows(tests.frame),
-            "kinds": json_rows(by_kind),
-        },
-        frame=lambda: tests.frame,
-        tables=lambda: test_tables(tests, by_kind, source, signature=signature),
-    )
-
-
-def _print_compat(
-    outcomes: Outcomes,
-    metric: Measure,
-    mode: str,
-    resamples: int | None,
-    seed: int,
-    source: dict[str, Any],
-    show: PrintOptions,
-) -> None:
-    """Print another tool's p-values, labelled as such."""
-    from headtool.analysis.compat import compat_tests
-    from headtool.analysis.labels import heads_of
-    from headtool.analysis.paired import Paired
-    from headtool.reports.terminal.verdicts import compat_tables
-    from headtool.results.scores import json_rows
-
-    paired = Paired.from_outcomes(outcomes, metric)
-    tests = compat_tests(
-        paired, mode, heads=heads_of(outcomes.masks), resamples=resamples, seed=seed
-    )
-    show.print(
-        document=lambda: {
-            "schema": "headtool/compat-tests/1",
-            "provenance": {**source, "mode": mode, "seed": seed, "resamples": tests.resamples},
-            "tests": json_rows(tests.frame),
-        },
-        frame=lambda: tests.frame,
-        tables=lambda: compat_tables(tests),
+        document=verdicts.document,
+        frame=lambda: verdicts.frame,
+        tables=lambda: test_tables(
+            verdicts.tests, verdicts.kinds, verdicts.provenance, signature=verdicts.signature
+        ),
     )

@@ -50,6 +50,11 @@ def main(limit: int = 200, draws: int = 20) -> headtool.Comparison:
     print(points[["method", "value", "delta", "low", "high"]])
     votes = found.consensus[found.consensus["budget"] == budget]
     print(votes["status"].value_counts().to_dict())
+
+    # 6. Remove the half that matters least to the loss for good, and see what is left elsewhere.
+    scoring = headtool.score(MODEL, DATA[0], methods=["gradient"], limit=limit)
+    pruning = headtool.prune(MODEL, scores=scoring, remove="50%", data=DATA[1], limit=limit)
+    print(f"{len(pruning.removed)} heads removed:", dict(pruning.quality["accuracy"]))
     return found
 
 

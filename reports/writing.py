@@ -8,6 +8,7 @@ import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Protocol
 
 from headtool.errors import HeadtoolError, unknown
 from headtool.reports.contents.run import Contents, read_contents, with_roles
@@ -24,12 +25,19 @@ FORMATS = {
 """By format: the default name inside the run, and for folders what their files end in."""
 
 
+class _HasFolder(Protocol):
+    """A result that may have been written."""
+
+    @property
+    def folder(self) -> Path | None: ...
+
+
 def write_report(
-    run: Path,
+    run: Path | str | _HasFolder,
     *,
     format: str = "html",
-    roles: Path | None = None,
-    out: Path | None = None,
+    roles: Path | str | _HasFolder | None = None,
+    out: Path | str | None = None,
     force: bool = False,
 ) -> Path:
     """Write a report on a saved run; nothing is computed again.
@@ -37,7 +45,7 @@ def write_report(
     Parameters
     ----------
     run
-        The run directory.
+        A result that was written to a run directory, or the directory.
     format
         One of `FORMATS`: a file for ``html`` and ``markdown``, a folder for the others.
     roles
@@ -57,14 +65,24 @@ def write_report(
     HeadtoolError
         If there is no finished run, it is damaged or of another version, `roles` does not belong
         to it, or `out` cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import headtool
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     scoring = headtool.score(limit=8, methods=["magnitude"], out=f"{place}/run")
+    ...     headtool.write_report(scoring, format="markdown").name
+    'report.md'
     """
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
-    contents = read_contents(run)
+    folder = _folder(run)
+    contents = read_contents(folder)
     if roles is not None:
-        contents = with_roles(contents, roles)
+        contents = with_roles(contents, _folder(roles))
     name, endings = FORMATS[format]
-    place = out if out is not None else run / name
+    place = Path(out) if out is not None else folder / name
     try:
         _check(place, endings, force=force)
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -75,6 +93,14 @@ def write_report(
             f"cannot write {place}: {error.strerror or error}; choose another `out`"
         ) from error
     return place
+
+
+def _folder(run: Path | str | _HasFolder) -> Path:
+    """Where a run lies."""
+    folder = run if isinstance(run, Path | str) else run.folder
+    if folder is None:
+        raise HeadtoolError("this result was not written, and reports are made of runs; give `out`")
+    return Path(folder)
 
 
 def _render(contents: Contents, format: str, place: Path) -> None:

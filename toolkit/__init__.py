@@ -25,10 +25,20 @@ if TYPE_CHECKING:
     from headtool.engine.observation import observe
     from headtool.errors import HeadtoolError
     from headtool.experiments.compare import compare, curve
+    from headtool.experiments.ablation import Ablation, ablate
+    from headtool.experiments.compare import compare
+    from headtool.experiments.correlation import Correlation, correlate, correlate_runs
+    from headtool.experiments.dynamics import Dynamics, dynamics
     from headtool.experiments.inputs import DataSource, ModelSource
     from headtool.experiments.request import Request
+    from headtool.experiments.listing import HeadList, MethodList, list_heads, list_methods
+    from headtool.experiments.pruning import Pruning, prune
+    from headtool.experiments.roles import Roles, roles, roles_of_run
     from headtool.experiments.score import Scoring, score
     from headtool.experiments.setup import Setup, set_up
+    from headtool.experiments.sequential import SequentialAblation, ablate_sequentially
+    from headtool.experiments.significance import CompatVerdicts, Verdicts, test, test_as
+    from headtool.experiments.speed import Speed, speed
     from headtool.heads import AttentionSite, Head, HeadMask
     from headtool.methods import get_method, method_names
     from headtool.metrics import get_metric
@@ -36,68 +46,121 @@ if TYPE_CHECKING:
     from headtool.pruning.loading import load_pruned
     from headtool.reports.writing import write_report
     from headtool.results.outcomes import Outcomes
+    from headtool.results.runs import Run, read_run
     from headtool.results.scores import HeadScores
     from headtool.searching import Search
 
 __all__ = [
+    "Ablation",
     "AttentionSite",
     "Comparison",
+    "CompatVerdicts",
+    "Correlation",
     "DataSource",
+    "Dynamics",
     "Head",
+    "HeadList",
     "HeadMask",
     "HeadScores",
     "HeadtoolError",
+    "MethodList",
     "ModelSource",
     "Outcomes",
     "Request",
+    "Pruning",
+    "Roles",
+    "Run",
     "Scoring",
     "Search",
     "Setup",
+    "SequentialAblation",
+    "Speed",
     "TextData",
+    "Verdicts",
+    "ablate",
+    "ablate_sequentially",
     "compare",
     "curve",
+    "correlate",
+    "correlate_runs",
     "differentiate",
+    "dynamics",
     "evaluate",
     "get_method",
     "get_metric",
+    "list_heads",
+    "list_methods",
     "load_data",
     "load_model",
     "load_pruned",
     "method_names",
     "observe",
+    "prune",
+    "read_run",
+    "roles",
+    "roles_of_run",
     "score",
     "set_up",
+    "speed",
+    "test",
+    "test_as",
     "write_report",
 ]
 
 _HOMES = {
+    "Ablation": "headtool.experiments.ablation",
     "AttentionSite": "headtool.heads",
     "Comparison": "headtool.analysis.comparison",
+    "CompatVerdicts": "headtool.experiments.significance",
+    "Correlation": "headtool.experiments.correlation",
     "DataSource": "headtool.experiments.inputs",
+    "Dynamics": "headtool.experiments.dynamics",
     "Head": "headtool.heads",
+    "HeadList": "headtool.experiments.listing",
     "HeadMask": "headtool.heads",
     "HeadScores": "headtool.results.scores",
     "HeadtoolError": "headtool.errors",
+    "MethodList": "headtool.experiments.listing",
     "ModelSource": "headtool.experiments.inputs",
     "Outcomes": "headtool.results.outcomes",
     "Request": "headtool.experiments.request",
+    "Pruning": "headtool.experiments.pruning",
+    "Roles": "headtool.experiments.roles",
+    "Run": "headtool.results.runs",
     "Scoring": "headtool.experiments.score",
     "Search": "headtool.searching",
     "Setup": "headtool.experiments.setup",
+    "SequentialAblation": "headtool.experiments.sequential",
+    "Speed": "headtool.experiments.speed",
     "TextData": "headtool.data",
+    "Verdicts": "headtool.experiments.significance",
+    "ablate": "headtool.experiments.ablation",
+    "ablate_sequentially": "headtool.experiments.sequential",
     "compare": "headtool.experiments.compare",
     "curve": "headtool.experiments.compare",
+    "correlate": "headtool.experiments.correlation",
+    "correlate_runs": "headtool.experiments.correlation",
     "differentiate": "headtool.engine.differentiation",
+    "dynamics": "headtool.experiments.dynamics",
     "evaluate": "headtool.engine.evaluation",
     "get_method": "headtool.methods",
     "get_metric": "headtool.metrics",
+    "list_heads": "headtool.experiments.listing",
+    "list_methods": "headtool.experiments.listing",
     "load_data": "headtool.data",
     "load_model": "headtool.models",
     "load_pruned": "headtool.pruning.loading",
     "method_names": "headtool.methods",
     "observe": "headtool.engine.observation",
+    "prune": "headtool.experiments.pruning",
+    "read_run": "headtool.results.runs",
+    "roles": "headtool.experiments.roles",
+    "roles_of_run": "headtool.experiments.roles",
     "score": "headtool.experiments.score",
     "set_up": "headtool.experiments.setup",
+    "speed": "headtool.experiments.speed",
+    "test": "headtool.experiments.significance",
+    "test_as": "headtool.experiments.significance",
     "write_report": "headtool.reports.writing",
 }
 

@@ -32,7 +32,7 @@ def ablation_tables(
     Parameters
     ----------
     frame
-        Deltas of every metric, as `headtool.experiments.ablation.ablation_frame` makes them.
+        Deltas of every metric, as `headtool.experiments.effects.ablation_frame` makes them.
     best
         The best single head of each site, for all-but-one ablations.
     whole

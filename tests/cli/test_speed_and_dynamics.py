@@ -11,9 +11,6 @@ import pytest
 import torch
 import transformers
 
-from headtool.cli.dynamics import find_checkpoints
-from headtool.errors import HeadtoolError
-
 
 def document(done) -> dict:
     assert done.code == 0, done.err
@@ -107,17 +104,6 @@ def test_curves_are_those_of_the_masks(headtool, trainer_output: Path, reviews: 
     floors = [row["value"] for row in found["curves"] if row["removed"] == 8]
     assert floors[0] == pytest.approx(floors[1], rel=1e-5)
     assert floors[0] == pytest.approx(floors[2], rel=1e-5)
-
-
-def test_checkpoints_in_the_order_of_training(tmp_path: Path) -> None:
-    for name in ("checkpoint2", "checkpoint10", "checkpoint1", "checkpoint_best"):
-        (tmp_path / f"{name}.pt").touch()
-    (tmp_path / "log.txt").touch()
-    found = find_checkpoints(str(tmp_path / "*"))
-    assert [name for name, _ in found] == ["checkpoint1", "checkpoint2", "checkpoint10"]
-    assert found[0][1] == f"fairseq:{tmp_path / 'checkpoint1.pt'}"
-    with pytest.raises(HeadtoolError, match="names 1 checkpoints"):
-        find_checkpoints(str(tmp_path / "checkpoint1.pt"))
 
 
 @pytest.mark.parametrize(

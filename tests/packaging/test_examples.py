@@ -34,6 +34,7 @@ def test_comparing_methods_on_a_classifier(capsys: pytest.CaptureFixture[str]) -
     assert f"{found.agreement['tau_b'][0]:.6f}" in printed
     assert f"{found.stability['tau_b'][2]:.6f}" in printed
     assert len(found.tests) == 64
+    assert "16 heads removed: {'whole': " in printed
 
 
 def test_pruning_a_translation_model(capsys: pytest.CaptureFixture[str]) -> None:

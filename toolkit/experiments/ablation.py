@@ -1,171 +1,323 @@
-"""Ablating heads one at a time, or all but one per site (Michel, Levy & Neubig 2019, sec. 3)."""
+"""Close heads one at a time, or all but one of a site: what ``headtool ablate`` does."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+import contextlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from headtool.engine.evaluation import evaluate
+from headtool.engine.measurement import Measured, measure, resolve
+from headtool.engine.provenance import provenance
+from headtool.engine.replacement import replacement as named_replacement
+from headtool.engine.units import Executor, UnitStore, digest, in_turn
 from headtool.errors import HeadtoolError
-from headtool.masks.singles import Ablated
+from headtool.experiments.effects import ablation_frame, best_single_heads, whole_values
+from headtool.experiments.inputs import DataLike, ModelSource, encode, open_model, read_data
+from headtool.heads import Head, HeadMask, Kind
+from headtool.masks.singles import Ablated, keep_one_masks, single_masks
 from headtool.metrics.base import Metric
-from headtool.models.base import Examples, ModelAdapter
+from headtool.metrics.translation import TranslationMetric
+from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
+from headtool.results.folders import check_output
 from headtool.results.outcomes import Outcomes
+from headtool.results.runs import site_frame, write_run
+from headtool.results.scores import json_rows
+from headtool.searching import Search
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Decider", "ablate_until_decided", "ablation_frame", "best_single_heads", "whole_values"]
+__all__ = ["Ablation", "ablate", "ablated_heads", "heads_to_ablate"]
 
 
-def ablation_frame(
-    ablated: Sequence[Ablated], outcomes: Outcomes, metrics: Sequence[Metric]
-) -> pd.DataFrame:
-    """Tabulate kind, layer, head, delta (masked - whole, in the metric's unit), stderr, metric."""
-    import pandas as pd
+@dataclass(frozen=True, eq=False)
+class Ablation:
+    """What closing heads does to a model; `headtool.test` says what of it is more than chance.
 
-    columns = ("kind", "layer", "head", "delta", "stderr", "metric")
-    rows = []
-    for metric in metrics:
-        whole = metric.compute(outcomes.whole)
-        for number, item in enumerate(ablated):
-            masked = outcomes.row(number)
-            delta = metric.compute(masked) - whole
-            stderr = metric.jackknife_stderr(masked, outcomes.whole)
-            head = item.head
-            rows.append((head.kind, head.layer, head.index, delta, stderr, metric.name))
-    return pd.DataFrame(rows, columns=list(columns))
-
-
-def whole_values(outcomes: Outcomes, metrics: Sequence[Metric]) -> dict[str, float]:
-    """The unmasked model's value of every metric."""
-    return {metric.name: metric.compute(outcomes.whole) for metric in metrics}
-
-
-def best_single_heads(
-    ablated: Sequence[Ablated], outcomes: Outcomes, metric: Metric, *, seed: int
-) -> pd.DataFrame:
-    """Per site, the head that does best alone, chosen on one half and reported on the other.
-
-    Choosing and reporting on the same examples is optimistic; `delta_chosen_on` shows by how much.
-
-    Parameters
+    Attributes
     ----------
-    ablated
-        All-but-one ablations, as `keep_one_masks` made them.
-    outcomes
-        Their outcomes.
-    metric
-        What "best" means.
-    seed
-        Draws the two halves.
-
-    Returns
-    -------
-    DataFrame
-        kind, layer, head, delta (on the half that did not choose), delta_chosen_on, metric.
-
-    References
-    ----------
-    Michel, Levy & Neubig 2019, sec. 3.3 and appendix A.
+    frame
+        A row per metric and head: kind, layer, head, delta (masked minus whole, in the metric's
+        unit), stderr, metric.
+    whole
+        The unmasked model's value of every metric.
+    provenance
+        What reproduces it: options, model and data fingerprints, seed, versions.
+    measured
+        The outcomes of every example, with the translations behind them, if any.
+    best
+        Of all-but-one ablations, the best single head of each site, as
+        `headtool.experiments.effects.best_single_heads` chooses it; else None.
+    folder
+        The run directory; None where none was asked for.
     """
-    import pandas as pd
 
-    count = len(next(iter(outcomes.whole.values())))
-    if count < 2:
-        raise HeadtoolError(
-            f"choosing on one half and reporting on the other needs 2 examples, got {count}"
-        )
-    order = np.random.default_rng(seed).permutation(count)
-    halves = np.sort(order[: count // 2]), np.sort(order[count // 2 :])
-    on_first, on_second = (_deltas(outcomes, metric, half) for half in halves)
-    sign = 1.0 if metric.higher_is_better else -1.0
-    rows = []
-    for site in dict.fromkeys((item.head.kind, item.head.layer) for item in ablated):
-        members = [i for i, item in enumerate(ablated) if (item.head.kind, item.head.layer) == site]
-        best = max(members, key=lambda i: (sign * on_first[i], -i))
-        head = ablated[best].head
-        rows.append(
-            (head.kind, head.layer, head.index, on_second[best], on_first[best], metric.name)
-        )
-    columns = ["kind", "layer", "head", "delta", "delta_chosen_on", "metric"]
-    return pd.DataFrame(rows, columns=columns)
-
-
-class Decider(Protocol):
-    """Takes paired outcomes block by block and says for which masks it wants more."""
+    frame: pd.DataFrame
+    whole: Mapping[str, float]
+    provenance: Mapping[str, Any]
+    measured: Measured
+    best: pd.DataFrame | None = None
+    folder: Path | None = None
 
     @property
-    def active(self) -> NDArray[np.int64]:
-        """Numbers of the masks that are not decided."""
-        ...
+    def source(self) -> dict[str, Any]:
+        """Provenance of the outcomes, as `Run.source` of a saved run."""
+        return dict(self.provenance)
 
-    def update(self, outcomes: NDArray[np.float64]) -> None:
-        """Take the next examples' outcomes of the active masks, [active, examples]."""
-        ...
+    def outcomes(self, metric: Metric | None = None) -> Outcomes:
+        """Return the outcomes of every example, as `Run.outcomes` of a saved run.
+
+        Parameters
+        ----------
+        metric
+            What they must hold the statistics of; any that is missing is a `HeadtoolError`.
+        """
+        held = self.measured.outcomes
+        if isinstance(metric, TranslationMetric):
+            if set(metric.statistics) <= set(held.whole):
+                return held
+            if self.measured.hypotheses is not None:
+                return self.measured.hypotheses.outcomes(self.measured.references, metric)
+        elif metric is None or "loss" in held.whole:
+            return held
+        raise HeadtoolError(
+            f"the ablation was made for {self.provenance['metric']} and holds nothing for "
+            f"{metric.name}; ablate with this `metric`"
+        )
+
+    def signature(self, metric: Metric) -> str | None:
+        """Return sacreBLEU's signature of the outcomes; None for metrics that have none."""
+        return metric.signature if isinstance(metric, TranslationMetric) else None
+
+    def document(self) -> dict[str, Any]:
+        """Return the ablation as JSON can hold it, in the format ``headtool/ablation/1``."""
+        return {
+            "schema": "headtool/ablation/1",
+            "provenance": dict(self.provenance),
+            "whole": {
+                name: None if math.isnan(value) else value for name, value in self.whole.items()
+            },
+            "ablation": json_rows(self.frame),
+            **({} if self.best is None else {"best": json_rows(self.best)}),
+        }
 
 
-def ablate_until_decided(
-    model: ModelAdapter,
-    examples: Examples,
-    ablated: Sequence[Ablated],
-    decider: Decider,
+def ablate(
+    model: ModelAdapter | ModelSource | str = "builtin:nli",
+    data: DataLike | None = None,
     *,
-    seed: int,
-    block: int = 64,
+    heads: Sequence[Head | str] | None = None,
+    kinds: Iterable[Kind] | None = None,
+    all_but_one: bool = False,
+    rescale: bool = False,
+    replacement: str = "zero",
+    metric: str | None = None,
+    search: Search | None = None,
+    tokenize: str | None = None,
+    limit: int | None = None,
+    batch_tokens: int = 4096,
+    seed: int = 0,
+    out: Path | str | None = None,
+    force: bool = False,
+    command: str = "",
+    execute: Executor = in_turn,
     progress: Progress = silent,
-) -> int:
-    """Ablate heads of a classifier until each is decided, or the examples are used up.
-
-    Examples come in one random order. A head's outcome on an example is whether it is classified
-    rightly without the head, minus whether it is with it: 1, 0 or -1.
+) -> Ablation:
+    """Close heads one at a time, or all but one of a site, and keep every outcome.
 
     Parameters
     ----------
-    model, examples, ablated
-        The model, its data and the heads.
-    decider
-        Decides; see `headtool.analysis.sequential`.
+    model
+        A model, or its SPEC.
+    data
+        A data set, or its SPEC; None for the built-in set of a built-in model.
+    heads
+        Heads to close, such as ``["enc-self.3.7"]``; None for all of `kinds`.
+    kinds
+        Attention kinds whose heads are closed; None for all.
+    all_but_one
+        Close all heads of a site but one. The best head of each site is chosen on one half of the
+        examples and reported on the other.
+    rescale
+        With `all_but_one`, multiply the open heads of a site by heads / open heads.
+    replacement
+        What a closed head puts out: ``zero``, ``mean`` or ``resample``.
+    metric
+        The metric; None for the task's own. The loss is measured beside every metric that does not
+        decode.
+    search
+        How to decode, for ``bleu``, ``chrf`` and ``ter``; None for the model's own settings.
+    tokenize
+        sacreBLEU's tokens for ``bleu``, such as ``intl``; None for its default, ``13a``.
+    limit
+        Examples to use; None for all.
+    batch_tokens
+        Tokens in a batch, padding included.
     seed
-        Draws the order of the examples.
-    block
-        Examples between two looks.
+        Seed of everything random.
+    out
+        Run directory to write. While it is unfinished, what was done lies beside it and is
+        continued by the same call.
+    force
+        Replace a run that is there.
+    command
+        The command line that makes the run again, for its manifest.
+    execute
+        Runs the units of work.
     progress
         Reports progress.
 
-    Returns
-    -------
-    int
-        How many times a masked model was run on an example; a full ablation does so
-        ``heads x examples`` times.
+    Raises
+    ------
+    HeadtoolError
+        If something does not fit.
+
+    References
+    ----------
+    Michel, Levy & Neubig 2019, "Are Sixteen Heads Really Better than One?", sec. 3.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> ablation = headtool.ablate("builtin:nli", limit=8, heads=["enc-self.0.1", "enc-self.2.3"])
+    >>> ablation.frame[["kind", "layer", "head", "metric"]]
+           kind  layer  head    metric
+    0  enc-self      0     1  accuracy
+    1  enc-self      2     3  accuracy
+    2  enc-self      0     1      loss
+    3  enc-self      2     3      loss
     """
-    order = np.random.default_rng(seed).permutation(len(examples))
-    starts = range(0, len(order), block)
-    runs = 0
-    for start in progress(starts, total=len(starts), label="ablate"):
-        active = decider.active
-        if not len(active):
-            break
-        part = examples.take(order[start : start + block])
-        masks = [ablated[i].mask for i in active]
-        outcomes = evaluate(model, part, masks)
-        gold = outcomes.whole["gold"]
-        whole = outcomes.whole["prediction"] == gold
-        masked = outcomes.masked["prediction"] == gold
-        decider.update(masked.astype(np.float64) - whole)
-        runs += masked.size
-    return runs
+    if heads is not None and all_but_one:
+        raise HeadtoolError("`heads` and `all_but_one` exclude each other; leave one out")
+    if rescale and not all_but_one:
+        raise HeadtoolError("`rescale` is for `all_but_one`; add it, or leave `rescale` out")
+    kinds = None if kinds is None else tuple(kinds)
+    chosen = heads_to_ablate(heads, kinds)
+    filling = named_replacement(replacement, seed=seed)
+    folder = None if out is None else Path(out)
+    check_output(folder, force=force)
+    text = read_data(data, model, limit=limit)
+    adapter = open_model(model)
+    ablated = ablated_heads(adapter, chosen, kinds, all_but_one=all_but_one)
+    measures = resolve(adapter, metric, search, tokenize=tokenize)
+    examples = encode(adapter, text, limit=limit, batch_tokens=batch_tokens, seed=seed)
+    settings = {
+        "all_but_one": all_but_one,
+        "rescale": rescale,
+        "replacement": replacement,
+        "sequential": False,
+    }
+    source = provenance(adapter, examples, "ablate", settings, measures.metric.name, seed)
+    source |= measures.described()
+    masks = [item.mask for item in ablated]
+    with _kept_units(folder, source, masks, force=force) as store:
+        measured = measure(
+            adapter,
+            examples,
+            masks,
+            measures.metric,
+            search=measures.search,
+            replacement=filling,
+            rescale=rescale,
+            store=store,
+            progress=progress,
+        )
+        outcomes = measured.outcomes
+        frame = ablation_frame(ablated, outcomes, measures.metrics)
+        best = None
+        if all_but_one:
+            best = best_single_heads(ablated, outcomes, measures.metric, seed=seed)
+        if folder is not None:
+            tables = {
+                "ablation": frame,
+                "outcomes": outcomes.to_frame(),
+                "sites": site_frame(adapter.sites),
+                **measured.texts(),
+                **({} if best is None else {"best": best}),
+            }
+            write_run(
+                folder, command=command, provenance={"ablate": source}, tables=tables, force=force
+            )
+        if store is not None:
+            store.remove()
+    whole = whole_values(outcomes, measures.metrics)
+    return Ablation(frame, whole, source, measured, best, folder)
 
 
-def _deltas(outcomes: Outcomes, metric: Metric, examples: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Delta of each mask on some of the examples."""
-    whole = metric.compute({name: values[examples] for name, values in outcomes.whole.items()})
-    masked = [
-        metric.compute({name: values[examples] for name, values in outcomes.row(i).items()})
-        for i in range(len(outcomes.masks))
-    ]
-    return np.array(masked) - whole
+def heads_to_ablate(
+    heads: Sequence[Head | str] | None, kinds: Sequence[Kind] | None
+) -> list[Head] | None:
+    """Read which heads are meant, before there is a model.
+
+    Parameters
+    ----------
+    heads
+        Heads, or their names; None for all of `kinds`.
+    kinds
+        Attention kinds; None for all.
+
+    Raises
+    ------
+    HeadtoolError
+        If both are given, or a name is no head's.
+    """
+    if heads is None:
+        return None
+    if kinds is not None:
+        raise HeadtoolError("`heads` and `kinds` exclude each other; leave one out")
+    return [Head.parse(head) if isinstance(head, str) else head for head in heads]
+
+
+def ablated_heads(
+    model: ModelAdapter,
+    heads: Sequence[Head] | None,
+    kinds: Sequence[Kind] | None,
+    *,
+    all_but_one: bool = False,
+) -> list[Ablated]:
+    """Make the masks of an ablation.
+
+    Parameters
+    ----------
+    model
+        The model.
+    heads, kinds
+        What `heads_to_ablate` read.
+    all_but_one
+        Whether all heads of a site but one are closed.
+
+    Raises
+    ------
+    HeadtoolError
+        If the model lacks one of the heads or kinds, or has nothing to ablate.
+    """
+    sites = model.sites.restrict(kinds)
+    if all_but_one:
+        ablated = keep_one_masks(model.sites, sites)
+    else:
+        ablated = single_masks(model.sites, heads or sites.heads)
+    if not ablated:
+        raise HeadtoolError(f"{model.spec} has one head per site; there is nothing to ablate")
+    return ablated
+
+
+@contextlib.contextmanager
+def _kept_units(
+    folder: Path | None, source: Mapping[str, Any], masks: Sequence[HeadMask], *, force: bool
+) -> Iterator[UnitStore | None]:
+    """Keep finished units beside the run to be written, so that it can be continued."""
+    if folder is None:
+        yield None
+        return
+    description = {**source, "masks": digest([mask.to_json() for mask in masks])}
+    with UnitStore(folder.with_name(f"{folder.name}.unfinished"), description) as store:
+        try:
+            check_output(folder, force=force)  # another process may have finished meanwhile
+        except HeadtoolError:
+            store.remove_if_empty()
+            raise
+        yield store

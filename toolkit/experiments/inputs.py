@@ -1,4 +1,4 @@
-"""What every experiment takes: a model and data, loaded or by name."""
+"""What experiments take: a model and data, or outcomes of masks, loaded or by name."""
 
 from __future__ import annotations
 
@@ -6,15 +6,29 @@ import dataclasses
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from headtool.data import TextData, load_data
 from headtool.errors import HeadtoolError
+from headtool.results.runs import read_run
 
 if TYPE_CHECKING:
+    from headtool.metrics.base import Metric
     from headtool.models.base import Examples, ModelAdapter
+    from headtool.results.outcomes import Outcomes
 
-__all__ = ["DataLike", "DataSource", "ModelSource", "encode", "open_model", "read_data"]
+__all__ = [
+    "DataLike",
+    "DataSource",
+    "HasOutcomes",
+    "ModelSource",
+    "encode",
+    "name_of",
+    "open_model",
+    "open_outcomes",
+    "read_data",
+]
 
 _LOG = logging.getLogger("headtool")
 
@@ -146,3 +160,41 @@ def encode(
             len(examples),
         )
     return examples
+
+
+class HasOutcomes(Protocol):
+    """What holds outcomes of every example: a saved run, or an `Ablation`."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The run directory, if there is one."""
+        ...
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Provenance of the outcomes."""
+        ...
+
+    def outcomes(self, metric: Metric | None = None) -> Outcomes:
+        """Return the outcomes, which hold the statistics of a metric."""
+        ...
+
+    def signature(self, metric: Metric) -> str | None:
+        """Return sacreBLEU's signature of them; None for metrics that have none."""
+        ...
+
+
+def open_outcomes(run: HasOutcomes | Path | str) -> HasOutcomes:
+    """Open a run directory, unless it is open already.
+
+    Raises
+    ------
+    HeadtoolError
+        If it is damaged, or no run.
+    """
+    return read_run(run) if isinstance(run, Path | str) else run
+
+
+def name_of(run: HasOutcomes) -> str:
+    """Name outcomes in a message: by their folder, or by their data."""
+    return str(run.folder or f"the ablation on {run.source['data']['spec']}")

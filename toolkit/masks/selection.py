@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,16 @@ if TYPE_CHECKING:
 
     from headtool.results.runs import Run
 
-__all__ = ["UNITS", "budget", "by_scores", "by_verdicts", "from_file", "groups_of", "scores_of"]
+__all__ = [
+    "UNITS",
+    "budget",
+    "by_scores",
+    "by_verdicts",
+    "from_file",
+    "groups_of",
+    "scores_of",
+    "scores_of_ablation",
+]
 
 UNITS = ("head", "group")
 
@@ -67,9 +76,21 @@ def scores_of(run: Run) -> pd.DataFrame:
         raise HeadtoolError(
             f"{run.folder} has no scores of single heads; make some with headtool score --out DIR"
         )
-    metric = metric_of_run(run.source)
-    table = run.table("ablation")
-    table = table[table["metric"] == metric.name].reset_index(drop=True)
+    return scores_of_ablation(run.table("ablation"), run.source)
+
+
+def scores_of_ablation(deltas: pd.DataFrame, source: Mapping[str, Any]) -> pd.DataFrame:
+    """Turn the deltas of an ablation into scores: what its metric loses without the head.
+
+    Parameters
+    ----------
+    deltas
+        A row per metric and head: kind, layer, head, delta, metric.
+    source
+        Provenance of the ablation, which names its metric.
+    """
+    metric = metric_of_run(source)
+    table = deltas[deltas["metric"] == metric.name].reset_index(drop=True)
     score = table["delta"] * (-1 if metric.higher_is_better else 1)
     # As all methods' ranks: equal ones in the order of the heads, what is undefined last.
     rank = score.rank(method="first", ascending=False, na_option="bottom").astype("int64")

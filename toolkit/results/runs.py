@@ -169,8 +169,24 @@ def write_run(
     return Run(folder, manifest)
 
 
-def read_run(folder: Path) -> Run:
-    """Open a run directory; one that is damaged or no run is a `HeadtoolError`."""
+def read_run(folder: Path | str) -> Run:
+    """Open a run directory.
+
+    Raises
+    ------
+    HeadtoolError
+        If it is damaged, unfinished, or no run.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import headtool
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     made = headtool.score("builtin:nli", limit=8, methods=["magnitude"], out=f"{place}/run")
+    ...     headtool.read_run(made.folder).table("scores").shape
+    (32, 7)
+    """
+    folder = Path(folder)
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))

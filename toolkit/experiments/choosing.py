@@ -1,0 +1,196 @@
+"""Which heads a model loses: by scores, by verdicts, or by a mask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headtool.analysis.assessment import assess_outcomes
+from headtool.errors import HeadtoolError, unknown
+from headtool.experiments.ablation import Ablation
+from headtool.experiments.score import Scoring
+from headtool.heads import HeadMask
+from headtool.masks.selection import (
+    budget,
+    by_scores,
+    by_verdicts,
+    from_file,
+    scores_of,
+    scores_of_ablation,
+)
+from headtool.metrics import metric_of_run
+from headtool.models.base import ModelAdapter
+from headtool.results.runs import Run, read_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Choice", "Scores", "ScoresLike", "open_scores"]
+
+_VERDICTS = ("removable", "harmful")
+
+Scores = Run | Scoring | Ablation
+"""Scores of heads, or outcomes of closing them."""
+
+ScoresLike = Scores | Path | str
+"""The same, or the run directory that holds them."""
+
+
+def open_scores(scores: ScoresLike) -> Scores:
+    """Open a run directory, unless it is open already.
+
+    Raises
+    ------
+    HeadtoolError
+        If it is damaged, or no run.
+    """
+    return read_run(scores) if isinstance(scores, Path | str) else scores
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choice:
+    """Which heads to remove; the fields are those of `headtool.prune`.
+
+    Raises
+    ------
+    HeadtoolError
+        If this does not say which heads, or says it twice.
+    """
+
+    scores: ScoresLike | None = None
+    method: str | None = None
+    remove: str | None = None
+    keep_heads: int | None = None
+    verdict: str | None = None
+    mask: HeadMask | Path | str | None = None
+    keep_one_per_layer: bool = False
+
+    def __post_init__(self) -> None:
+        ways = {
+            "remove": self.remove,
+            "keep_heads": self.keep_heads,
+            "verdict": self.verdict,
+            "mask": self.mask,
+        }
+        given = [f"`{name}`" for name, value in ways.items() if value is not None]
+        if len(given) != 1:
+            raise HeadtoolError(
+                "say which heads to remove by one of `remove`, `keep_heads`, `verdict` and `mask`; "
+                f"{' and '.join(given) or 'none of them'} {'are' if len(given) > 1 else 'is'} given"
+            )
+        if self.mask is not None:
+            others = {
+                "scores": self.scores is not None,
+                "method": self.method is not None,
+                "keep_one_per_layer": self.keep_one_per_layer,
+            }
+            for name, is_given in others.items():
+                if is_given:
+                    raise HeadtoolError(f"`mask` names the heads itself; leave `{name}` out")
+        elif self.scores is None:
+            maker = "ablate" if self.verdict is not None else "score"
+            raise HeadtoolError(
+                f"{given[0]} needs `scores`, the run that headtool {maker} writes to its `out`"
+            )
+        if self.verdict is not None:
+            if self.verdict not in _VERDICTS:
+                raise unknown("verdict to remove", self.verdict, _VERDICTS)
+            if self.method is not None:
+                raise HeadtoolError(
+                    "`verdict` comes from outcomes, not from a method; leave `method` out"
+                )
+
+    def described(self) -> dict[str, Any]:
+        """What the record of a pruned model says of it; as JSON."""
+        folder = getattr(self.scores, "folder", self.scores)
+        mask = self.mask
+        return {
+            "run": None if folder is None else str(folder),
+            "method": self.method,
+            "remove": self.remove,
+            "keep_heads": self.keep_heads,
+            "verdict": self.verdict,
+            "mask": mask.to_json() if isinstance(mask, HeadMask) else mask and str(mask),
+            "keep_one_per_layer": self.keep_one_per_layer,
+        }
+
+    def of(
+        self, model: ModelAdapter, scores: Scores | None, *, unit: str = "head", seed: int = 0
+    ) -> HeadMask:
+        """Return the mask that closes these heads of a model.
+
+        Parameters
+        ----------
+        model
+            The model.
+        scores
+            What `open_scores` made of the field.
+        unit
+            ``head`` or ``group``; see `headtool.masks.selection.by_scores`.
+        seed
+            Draws the resamples behind verdicts.
+
+        Raises
+        ------
+        HeadtoolError
+            If `scores` are of another model, or so many heads cannot go.
+        """
+        if self.mask is not None:
+            given = self.mask
+            return given if isinstance(given, HeadMask) else from_file(Path(given), model.sites)
+        assert scores is not None
+        keep_one = self.keep_one_per_layer
+        if self.verdict is not None:
+            frame = _verdicts(scores, model, seed)
+            return by_verdicts(frame, model.sites, self.verdict, unit=unit, keep_one=keep_one)
+        table = _one_method(scores, model, self.method)
+        count = budget(self.remove, self.keep_heads, model.sites.n_heads)
+        return by_scores(table, model.sites, count, unit=unit, keep_one=keep_one)
+
+
+def _one_method(scores: Scores, model: ModelAdapter, method: str | None) -> pd.DataFrame:
+    """The scores by one method, and none of another model."""
+    made: Mapping[str, Any]
+    if isinstance(scores, Run):
+        table, made = scores_of(scores), scores.manifest.get("provenance", {})
+    elif isinstance(scores, Ablation):
+        table, made = scores_of_ablation(scores.frame, scores.source), {"ablate": scores.source}
+    else:
+        table = scores.frame
+        made = {result.method: result.provenance for result in scores.results}
+    methods = list(table["method"].unique())
+    if method is None and len(methods) > 1:
+        raise HeadtoolError(
+            f"{_name(scores)} has scores of {', '.join(methods)}; choose one with `method`"
+        )
+    if method is not None and method not in methods:
+        raise unknown(f"method in {_name(scores)}:", method, methods)
+    name = method or methods[0]
+    _check_model(scores, model, made.get(name) or made.get("ablate"))
+    return table[table["method"] == name]
+
+
+def _verdicts(scores: Scores, model: ModelAdapter, seed: int) -> pd.DataFrame:
+    if isinstance(scores, Scoring):
+        raise HeadtoolError("`verdict` needs outcomes of closed heads; give what ablate returns")
+    source = scores.source
+    _check_model(scores, model, source)
+    metric = metric_of_run(source)
+    return assess_outcomes(scores.outcomes(metric), metric, rng=seed).frame
+
+
+def _check_model(scores: Scores, model: ModelAdapter, source: Mapping[str, Any] | None) -> None:
+    """Refuse scores of another model."""
+    recorded = (source or {}).get("model", {})
+    if recorded.get("sha256") not in (None, model.fingerprint):
+        raise HeadtoolError(
+            f"{_name(scores)} is about other weights ({recorded.get('spec')}, "
+            f"{recorded.get('dtype')}) than {model.spec}; score this model, or name the heads in "
+            "a `mask`"
+        )
+
+
+def _name(scores: Scores) -> str:
+    return str(scores.folder or "what `scores` holds")

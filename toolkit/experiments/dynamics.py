@@ -1,0 +1,365 @@
+"""Head importance and prunability over a training run: what ``headtool dynamics`` does."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headtool.analysis.dynamics import prunability, rank_stability, relative
+from headtool.data import TextData
+from headtool.engine.measurement import resolve
+from headtool.engine.units import Executor, in_turn
+from headtool.errors import HeadtoolError
+from headtool.experiments.checkpoints import find_checkpoints, stamp
+from headtool.experiments.inputs import DataLike, DataSource, ModelSource, open_model, read_data
+from headtool.experiments.splitting import split_data
+from headtool.experiments.stages import Stages, stages
+from headtool.heads import HeadMask, Kind
+from headtool.masks.order import families, one_shot_closed
+from headtool.methods import get_method
+from headtool.methods.base import Method
+from headtool.models.base import ModelAdapter
+from headtool.progress import Progress, silent
+from headtool.reports.formats.dynamics_figure import check_figure, write_dynamics_figure
+from headtool.results.folders import check_output
+from headtool.results.runs import write_run
+from headtool.results.scores import json_rows
+from headtool.searching import Search
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pandas as pd
+
+__all__ = ["Dynamics", "dynamics"]
+
+
+@dataclass(frozen=True, eq=False)
+class Dynamics:
+    """Heads over the checkpoints of a training run.
+
+    Attributes
+    ----------
+    scores
+        A row per checkpoint and head: the scores.
+    curves
+        A row per checkpoint and point of its pruning curve: checkpoint, removed (heads), share,
+        metric, value, relative (to the whole model of that checkpoint).
+    prunability
+        A row per checkpoint; see `headtool.analysis.dynamics.prunability`.
+    rank_stability
+        A row per pair of checkpoints; see `headtool.analysis.dynamics.rank_stability`.
+    method, metric
+        What heads are scored by, and what the curves are of.
+    provenance
+        What reproduces it.
+    folder
+        The run directory; None where none was asked for.
+    """
+
+    scores: pd.DataFrame
+    curves: pd.DataFrame
+    prunability: pd.DataFrame
+    rank_stability: pd.DataFrame
+    method: str
+    metric: str
+    provenance: Mapping[str, Any]
+    folder: Path | None = None
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The curves."""
+        return self.curves
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """All tables by their names in a run directory."""
+        return {
+            "checkpoint_scores": self.scores,
+            "checkpoint_curves": self.curves,
+            "prunability": self.prunability,
+            "rank_stability": self.rank_stability,
+        }
+
+    def document(self) -> dict[str, Any]:
+        """Return the tables as JSON can hold them, in the format ``headtool/dynamics/1``."""
+        return {
+            "schema": "headtool/dynamics/1",
+            "provenance": dict(self.provenance),
+            **{
+                name.removeprefix("checkpoint_"): json_rows(frame)
+                for name, frame in self.tables.items()
+            },
+        }
+
+
+def dynamics(
+    checkpoints: str | Sequence[tuple[str, str]],
+    data: DataLike,
+    *,
+    method: Method | str = "gradient",
+    select_data: DataLike | None = None,
+    kinds: Iterable[Kind] | None = None,
+    metric: str | None = None,
+    search: Search | None = None,
+    steps: str = "20%",
+    keep_one_per_layer: bool = False,
+    limit: int | None = None,
+    batch_tokens: int = 4096,
+    seed: int = 0,
+    loading: ModelSource | None = None,
+    figure: Path | str | None = None,
+    out: Path | str | None = None,
+    force: bool = False,
+    command: str = "",
+    execute: Executor = in_turn,
+    progress: Progress = silent,
+) -> Dynamics:
+    """Follow heads over training: their scores, what pruning costs, and how stable their ranks are.
+
+    At each checkpoint, heads are scored on one half of the data and removed in ascending order; the
+    other half shows what is left, relative to the whole model of that checkpoint.
+
+    Parameters
+    ----------
+    checkpoints
+        A pattern, such as ``run/checkpoint*.pt``, or the output folder of a Trainer; or names and
+        SPECs, as `headtool.experiments.checkpoints.find_checkpoints` returns them.
+    data
+        A data set, or its SPEC.
+    method
+        The scoring method, or its name for its default options.
+    select_data
+        Scores heads on this data set, so that `data` is not halved.
+    kinds
+        Attention kinds whose heads are up for removal; None for all.
+    metric
+        The metric; None for the task's own.
+    search
+        How to decode, for ``bleu``, ``chrf`` and ``ter``; None for the model's own settings.
+    steps
+        Points of the curves; see `headtool.masks.curves.budgets_of`.
+    keep_one_per_layer
+        Never remove the last head of a layer.
+    limit
+        Examples of each data set to use; None for all.
+    batch_tokens
+        Tokens in a batch, padding included.
+    seed
+        Seed of everything random.
+    loading
+        How to load the checkpoints; its `spec` is not looked at. None loads as `load_model` does.
+    figure
+        Draw it as well: a .pdf, .png or .svg file.
+    out
+        Run directory to write. While it is unfinished, what was done lies beside it and is
+        continued by the same call.
+    force
+        Replace a run, and a figure, that is there.
+    command
+        The command line that makes the run again, for its manifest.
+    execute
+        Runs the units of work.
+    progress
+        Reports progress.
+
+    Raises
+    ------
+    HeadtoolError
+        If something does not fit, or checkpoints have other heads than the first.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> twice = [("early", "builtin:nli"), ("late", "builtin:nli")]
+    >>> course = headtool.dynamics(
+    ...     twice, "builtin:nli/matched", method="magnitude", steps="50%", limit=16
+    ... )
+    >>> course.frame[["checkpoint", "removed"]].to_numpy().tolist()
+    [['early', 0], ['early', 16], ['early', 32], ['late', 0], ['late', 16], ['late', 32]]
+    """
+    found = find_checkpoints(checkpoints) if isinstance(checkpoints, str) else list(checkpoints)
+    scorer = get_method(method)() if isinstance(method, str) else method
+    folder = None if out is None else Path(out)
+    picture = None if figure is None else Path(figure)
+    if folder is not None or picture is None:  # `force` may be about the figure alone
+        check_output(folder, force=force)
+    if picture is not None:
+        check_figure(picture, force=force)
+    if isinstance(data, DataSource) and data.spec is None:
+        raise HeadtoolError("`data` is missing: name the data that the checkpoints are tried on")
+    text = read_data(data, found[0][1], limit=limit)
+    chooser = None if select_data is None else read_data(select_data, found[0][1], limit=limit)
+    like = loading or ModelSource()
+    job = _Job(
+        method=scorer,
+        data=text,
+        select_data=chooser,
+        kinds=None if kinds is None else tuple(kinds),
+        metric=metric,
+        search=search or Search(),
+        steps=steps,
+        keep_one_per_layer=keep_one_per_layer,
+        limit=limit,
+        batch_tokens=batch_tokens,
+        seed=seed,
+        loading=like,
+        execute=execute,
+        progress=progress,
+    )
+    source: dict[str, Any] = {
+        "command": "dynamics",
+        "checkpoints": [stamp(spec) for _, spec in found],
+        "options": job.described(),
+    }
+    with stages(folder, source, force=force) as kept:
+        scores, curves, sources = job.run(found, kept)
+        course = Dynamics(
+            scores,
+            curves,
+            prunability(curves),
+            rank_stability(scores),
+            scorer.name,
+            str(curves["metric"].iloc[0]),
+            {**source, "by_checkpoint": sources},
+            folder,
+        )
+        if folder is not None:
+            write_run(
+                folder,
+                command=command,
+                provenance={"dynamics": source, **sources},
+                tables=course.tables,
+                force=force,
+            )
+    if picture is not None:
+        write_dynamics_figure(course.tables, course.metric, picture)
+    return course
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Job:
+    """Scores one checkpoint after the other, and draws its curve."""
+
+    method: Method
+    data: TextData
+    select_data: TextData | None
+    kinds: tuple[Kind, ...] | None
+    metric: str | None
+    search: Search
+    steps: str
+    keep_one_per_layer: bool
+    limit: int | None
+    batch_tokens: int
+    seed: int
+    loading: ModelSource
+    execute: Executor
+    progress: Progress
+
+    def described(self) -> dict[str, Any]:
+        """What makes it the same job; as JSON."""
+        loading = dataclasses.asdict(self.loading)
+        del loading["spec"]
+        return {
+            "method": self.method.name,
+            "method_options": self.method.settings(),
+            "data": self.data.spec,
+            "data_sha256": self.data.fingerprint,
+            "select_data": None if self.select_data is None else self.select_data.spec,
+            "kinds": list(self.kinds) if self.kinds else None,
+            "metric": self.metric,
+            "search": vars(self.search),
+            "steps": self.steps,
+            "keep_one_per_layer": self.keep_one_per_layer,
+            "limit": self.limit,
+            "batch_tokens": self.batch_tokens,
+            "seed": self.seed,
+            **loading,
+        }
+
+    def run(
+        self, checkpoints: Sequence[tuple[str, str]], kept: Stages
+    ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, Any]]]:
+        """Return the scores and the curves of all checkpoints, and where the scores come from."""
+        import pandas as pd
+
+        scores, curves = [], []
+        sources: dict[str, dict[str, Any]] = {}
+        first = None
+        for name, spec in checkpoints:
+            model = open_model(dataclasses.replace(self.loading, spec=spec))
+            if first is None:
+                first = (name, model.sites)
+            elif model.sites != first[1]:
+                raise HeadtoolError(
+                    f"{name} has other heads ({model.sites.summary}) than {first[0]} "
+                    f"({first[1].summary}); name checkpoints of one run"
+                )
+            score, curve, sources[name] = self._one(name, model, kept)
+            scores.append(score.assign(checkpoint=name))
+            curves.append(curve)
+        return pd.concat(scores, ignore_index=True), pd.concat(curves, ignore_index=True), sources
+
+    def _one(
+        self, name: str, model: ModelAdapter, kept: Stages
+    ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
+        import pandas as pd
+
+        measures = resolve(model, self.metric, self.search)
+        metric = measures.metric
+        sites = model.sites.restrict(self.kinds)
+        (family,) = families(sites, self.steps, keep_one=self.keep_one_per_layer, per_kind=False)
+        split = split_data(
+            model,
+            [self.data],
+            self.select_data,
+            limit=self.limit,
+            batch_tokens=self.batch_tokens,
+            seed=self.seed,
+        )
+        result = kept.scores(
+            f"{name}.scores",
+            lambda: self.method.score(
+                model,
+                split.selection,
+                kinds=self.kinds,
+                metric=metric.name if self.method.uses_metric else None,
+                seed=self.seed,
+                progress=self.progress,
+            ),
+        )
+        masks = [
+            HeadMask.without(
+                model.sites, [h for h, shut in zip(sites.heads, row, strict=True) if shut]
+            )
+            for row in one_shot_closed(family, result.frame)
+        ]
+        outcomes = kept.measure(
+            f"{name}.curve",
+            model,
+            split.first,
+            masks[1:],
+            metric,
+            search=measures.search,
+            progress=self.progress,
+        ).outcomes
+        whole = metric.compute(outcomes.whole)
+        masked = [metric.compute(outcomes.row(i)) for i in range(len(masks) - 1)]
+        values = np.array([whole, *masked])
+        budgets = np.array(family.budgets)
+        curve = pd.DataFrame(
+            {
+                "checkpoint": name,
+                "removed": budgets,
+                "share": budgets / sites.n_heads,
+                "metric": metric.name,
+                "value": values,
+                "relative": relative(values, whole, metric),
+            }
+        )
+        return result.frame, curve, dict(result.provenance)
