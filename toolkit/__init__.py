@@ -24,19 +24,18 @@ if TYPE_CHECKING:
     from headtool.engine.evaluation import evaluate
     from headtool.engine.observation import observe
     from headtool.errors import HeadtoolError
-    from headtool.experiments.compare import compare, curve
     from headtool.experiments.ablation import Ablation, ablate
-    from headtool.experiments.compare import compare
+    from headtool.experiments.compare import compare, curve
     from headtool.experiments.correlation import Correlation, correlate, correlate_runs
     from headtool.experiments.dynamics import Dynamics, dynamics
     from headtool.experiments.inputs import DataSource, ModelSource
-    from headtool.experiments.request import Request
     from headtool.experiments.listing import HeadList, MethodList, list_heads, list_methods
     from headtool.experiments.pruning import Pruning, prune
+    from headtool.experiments.request import Request
     from headtool.experiments.roles import Roles, roles, roles_of_run
     from headtool.experiments.score import Scoring, score
-    from headtool.experiments.setup import Setup, set_up
     from headtool.experiments.sequential import SequentialAblation, ablate_sequentially
+    from headtool.experiments.setup import Setup, set_up
     from headtool.experiments.significance import CompatVerdicts, Verdicts, test, test_as
     from headtool.experiments.speed import Speed, speed
     from headtool.heads import AttentionSite, Head, HeadMask
@@ -66,23 +65,23 @@ __all__ = [
     "MethodList",
     "ModelSource",
     "Outcomes",
-    "Request",
     "Pruning",
+    "Request",
     "Roles",
     "Run",
     "Scoring",
     "Search",
-    "Setup",
     "SequentialAblation",
+    "Setup",
     "Speed",
     "TextData",
     "Verdicts",
     "ablate",
     "ablate_sequentially",
     "compare",
-    "curve",
     "correlate",
     "correlate_runs",
+    "curve",
     "differentiate",
     "dynamics",
     "evaluate",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from headtool.analysis.assembly import Findings, MaskNumbers, lines_of
 from headtool.analysis.equivalence import check_margin
 from headtool.analysis.paired import Paired
-from headtool.experiments.ablation import ablation_frame
+from headtool.experiments.effects import ablation_frame
 from headtool.experiments.selecting import Chosen, Roster, ScoringRound, choose
 from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages

@@ -23,7 +23,6 @@ from headtool.experiments.inputs import (
     read_data,
 )
 from headtool.heads import Kind
-from headtool.models import pieces_of
 from headtool.models.base import Examples, ModelAdapter
 from headtool.models.pieces import Pieces
 from headtool.patterns.counting import COMMON_TYPES, count_roles, request_roles
@@ -190,7 +189,7 @@ def roles(
     request = request_roles(
         adapter, trees, kinds=kinds, roles=roles, common=common, frequencies=frequencies
     )
-    pieces = pieces_of(adapter)
+    pieces = adapter.pieces()
     parses: tuple[Parse, ...] = ()
     described: dict[str, Any] = {}
     if trees is not None:
@@ -269,7 +268,7 @@ def _check_model(compared: Comparison | None, source: Mapping[str, Any]) -> None
 
 
 def _parsed(
-    pieces: Pieces, trees: Treebank, batch_tokens: int
+    pieces: Pieces[ModelAdapter], trees: Treebank, batch_tokens: int
 ) -> tuple[Examples, tuple[Parse, ...], dict[str, Any]]:
     """Tokenise a treebank, saying what was left out."""
     parsed = encode_treebank(pieces, trees, batch_tokens=batch_tokens)
