@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from headtool.reports.charts.axes import Axes, drawing
 from headtool.reports.charts.roles import stripes
 from headtool.reports.charts.svg import Scale, clip, element, path
-from headtool.reports.wording.words import number
 
 __all__ = [
     "LEVELS",
@@ -96,17 +96,14 @@ def head_grid(
         for head in range(0, width if interactive else 0, step)
     ]
     total = left + width * size, top + len(layers) * size
-    return element(
-        "svg",
-        element("g", *heads, aria_hidden="true") if heads else None,
-        *rows,
-        viewBox=f"0 0 {total[0]} {total[1]}",
+    return drawing(
+        [element("g", *heads, aria_hidden="true") if heads else None, *rows],
+        label=label,
         width=total[0],
         height=total[1],
+        css="heads by-role" if by_role else "heads",
         role="grid" if interactive else "img",
-        aria_label=label,
         data_view=view,
-        class_="heads by-role" if by_role else "heads",
     )
 
 
@@ -174,30 +171,16 @@ def caterpillar(
     """Effects in ascending order, each with its interval; a dashed line at `margin`."""
     ordered = sorted((e for e in effects if math.isfinite(e.value)), key=lambda e: e.value)
     left, right, top, bottom = 58, 12, 10, 26
-    across = Scale(-0.5, max(1, len(ordered)) - 0.5, left + 8, width - right)
     values = [v for e in ordered for v in (e.value, e.low, e.high)]
     up = Scale.around([*values, margin], height - bottom, top, include=(0.0,))
-    parts: list[Markup | None] = []
-    for value in up.ticks(5):
-        y = up(value)
-        css = "reference" if value == 0 else "rule"
-        parts += [
-            element("line", x1=left, x2=width - right, y1=y, y2=y, class_=css),
-            element(
-                "text",
-                number(value) if value else "0",
-                x=left - 7,
-                y=y,
-                dy=".35em",
-                text_anchor="end",
-                class_="tick",
-            ),
-        ]
+    axes = Axes(Scale(0.0, 1.0, left, width - right), up)
+    across = Scale(-0.5, max(1, len(ordered)) - 0.5, left + 8, width - right)
+    parts: list[Markup | None] = [*axes.levels(5, zero="reference")]
     if math.isfinite(margin):
-        y = up(margin)
+        below = up(margin) + 13
         parts += [
-            element("line", x1=left, x2=width - right, y1=y, y2=y, class_="margin"),
-            element("text", "margin", x=width - right, y=y + 13, text_anchor="end", class_="tick"),
+            axes.level_line(margin, "margin"),
+            element("text", "margin", x=width - right, y=below, text_anchor="end", class_="tick"),
         ]
     radius = max(1.6, min(4.0, (across.end - across.start) / max(1, len(ordered)) / 2.4))
     for place, effect in enumerate(ordered):
@@ -219,29 +202,7 @@ def caterpillar(
             )
         )
     parts += [
-        element(
-            "text",
-            f"{len(ordered)} heads, in the order of their effect",
-            x=(left + width - right) / 2,
-            y=height - 6,
-            text_anchor="middle",
-            class_="axis",
-        ),
-        element(
-            "text",
-            clip(y_label, 40),
-            transform=f"translate(12 {(up.start + up.end) / 2:.0f}) rotate(-90)",
-            text_anchor="middle",
-            class_="axis",
-        ),
+        axes.x_name(f"{len(ordered)} heads, in the order of their effect", height - 6),
+        axes.y_name(clip(y_label, 40)),
     ]
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label=label,
-        class_="chart",
-    )
+    return drawing(parts, label=label, width=width, height=height)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from headtool.reports.charts.axes import Axes, drawing
 from headtool.reports.charts.heads import LEVELS, level, mark
 from headtool.reports.charts.svg import Scale, clip, element
-from headtool.reports.wording.words import number
 
 __all__ = ["Point", "coefficient", "matrix", "scatter"]
 
@@ -69,7 +69,7 @@ def matrix(
                 )
             )
     top = margin / 2 + 12
-    total = margin + len(names) * size, top + len(names) * size + 22
+    bottom = top + len(names) * size + 22
     for j, name in enumerate(shown):
         parts.append(
             element(
@@ -81,15 +81,13 @@ def matrix(
                 class_="label",
             )
         )
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 {top - 4:.0f} {total[0]} {total[1] - top + 4:.0f}",
-        width=total[0],
-        height=int(total[1] - top + 4),
-        role="img",
-        aria_label=label,
-        class_="chart matrix",
+    return drawing(
+        parts,
+        label=label,
+        width=margin + len(names) * size,
+        height=int(bottom - top + 4),
+        top=top - 4,
+        css="chart matrix",
     )
 
 
@@ -126,42 +124,14 @@ def scatter(
     left, right, top, bottom = 58, 14, 10, 44
     across = Scale.around([p.x for p in points], left, width - right, include=(0.0,))
     up = Scale.around([p.y for p in points], height - bottom, top, include=(0.0,))
-    parts: list[Markup | None] = []
-    for value in across.ticks(4):
-        x = across(value)
-        parts += [
-            element("line", x1=x, x2=x, y1=up.end, y2=up.start, class_="rule"),
-            element(
-                "text", number(value), x=x, y=up.start + 16, text_anchor="middle", class_="tick"
-            ),
-        ]
-    for value in up.ticks(5):
-        y = up(value)
-        parts += [
-            element("line", x1=across.start, x2=across.end, y1=y, y2=y, class_="rule"),
-            element(
-                "text", number(value), x=left - 7, y=y, dy=".35em", text_anchor="end", class_="tick"
-            ),
-        ]
-    zero_x, zero_y = across(0.0), up(0.0)
-    parts += [
-        element("line", x1=zero_x, x2=zero_x, y1=up.end, y2=up.start, class_="reference"),
-        element("line", x1=across.start, x2=across.end, y1=zero_y, y2=zero_y, class_="reference"),
-        element(
-            "text",
-            clip(x_label, 52),
-            x=(across.start + across.end) / 2,
-            y=height - 6,
-            text_anchor="middle",
-            class_="axis",
-        ),
-        element(
-            "text",
-            clip(y_label, 46),
-            transform=f"translate(13 {(up.start + up.end) / 2:.0f}) rotate(-90)",
-            text_anchor="middle",
-            class_="axis",
-        ),
+    axes = Axes(across, up)
+    parts: list[Markup | None] = [
+        *axes.uprights(4),
+        *axes.levels(5),
+        axes.upright_line(0.0, "reference"),
+        axes.level_line(0.0, "reference"),
+        axes.x_name(clip(x_label, 52), height - 6),
+        axes.y_name(clip(y_label, 46), 13),
     ]
     taken: list[tuple[float, float, float]] = []
     for point in points:
@@ -181,16 +151,7 @@ def scatter(
                 data_head=point.number,
             )
         )
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label=label,
-        class_="chart",
-    )
+    return drawing(parts, label=label, width=width, height=height)
 
 
 def _name(

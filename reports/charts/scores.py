@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from headtool.reports.blocks import Figure, Panel
+from headtool.reports.charts.axes import Axes, drawing
 from headtool.reports.charts.roles import HeadRoles, css_of
 from headtool.reports.charts.svg import Scale, clip, element, path
 from headtool.reports.contents.heads import Heads, places
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["score_data", "score_figure", "score_pair"]
 
 _WIDTH, _HEIGHT = 470, 400
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 10, 46
+_AREA = Axes(Scale(0.0, 1.0, 62, _WIDTH - 14), Scale(0.0, 1.0, _HEIGHT - 46, 10))
+"""Where points lie; both scales take positions from 0 to 1."""
 
 
 def score_pair(methods: Sequence[str]) -> tuple[str, str] | None:
@@ -38,7 +40,7 @@ def score_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure |
     pair = score_pair(contents.methods)
     if pair is None:
         return None
-    x, y = (_Axis(contents, heads, method) for method in pair)
+    x, y = (_Placed(contents, heads, method) for method in pair)
     legend: list[tuple[Any, str]] = [(_swatch(name), name) for name in roles.names]
     if roles.known:
         legend.append((_swatch(""), "no role"))
@@ -52,7 +54,7 @@ def score_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure |
     )
 
 
-class _Axis:
+class _Placed:
     """A method's scores as positions from 0 to 1."""
 
     def __init__(self, contents: Contents, heads: Heads, method: str) -> None:
@@ -68,15 +70,7 @@ class _Axis:
         self.ticks = [(scale(value), number(value)) for value in scale.ticks(4)]
 
 
-def _across(share: float) -> float:
-    return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
-
-
-def _up(share: float) -> float:
-    return _HEIGHT - _BOTTOM - share * (_HEIGHT - _BOTTOM - _TOP)
-
-
-def _scatter(heads: Heads, roles: HeadRoles, x: _Axis, y: _Axis) -> Markup:
+def _scatter(heads: Heads, roles: HeadRoles, x: _Placed, y: _Placed) -> Markup:
     points = []
     for i, (a, b) in enumerate(zip(x.at, y.at, strict=True)):
         shown = a is not None and b is not None
@@ -86,56 +80,42 @@ def _scatter(heads: Heads, roles: HeadRoles, x: _Axis, y: _Axis) -> Markup:
             element(
                 "g",
                 _shape(first),
-                transform=f"translate({_across(a or 0.0):.1f} {_up(b or 0.0):.1f})",
+                transform=f"translate({_AREA.across(a or 0.0):.1f} {_AREA.up(b or 0.0):.1f})",
                 class_=f"point {_css(first)}",
                 visibility=None if shown else "hidden",
                 data_head=i,
             )
         )
+    across, up = _AREA.across, _AREA.up
     below = [
         element(
             "g",
-            element("line", y1=_up(1.0), y2=_up(0.0), class_="rule"),
+            element("line", y1=up.end, y2=up.start, class_="rule"),
             element("text", text, y=_HEIGHT - 26, text_anchor="middle", class_="tick"),
-            transform=f"translate({_across(at):.1f} 0)",
+            transform=f"translate({_AREA.across(at):.1f} 0)",
         )
         for at, text in x.ticks
     ]
     beside = [
         element(
             "g",
-            element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, class_="rule"),
-            element("text", text, x=_LEFT - 7, dy=".35em", text_anchor="end", class_="tick"),
-            transform=f"translate(0 {_up(at):.1f})",
+            element("line", x1=across.start, x2=across.end, class_="rule"),
+            element("text", text, x=across.start - 7, dy=".35em", text_anchor="end", class_="tick"),
+            transform=f"translate(0 {_AREA.up(at):.1f})",
         )
         for at, text in y.ticks
     ]
-    return element(
-        "svg",
-        element("g", *below, class_="below"),
-        element("g", *beside, class_="beside"),
-        element(
-            "text",
-            clip(x.method, 46),
-            x=(_across(0.0) + _across(1.0)) / 2,
-            y=_HEIGHT - 6,
-            text_anchor="middle",
-            class_="axis name-x",
-        ),
-        element(
-            "text",
-            clip(y.method, 40),
-            transform=f"translate(13 {(_up(0.0) + _up(1.0)) / 2:.0f}) rotate(-90)",
-            text_anchor="middle",
-            class_="axis name-y",
-        ),
-        *points,
-        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+    return drawing(
+        [
+            element("g", *below, class_="below"),
+            element("g", *beside, class_="beside"),
+            _AREA.x_name(clip(x.method, 46), _HEIGHT - 6, css="axis name-x"),
+            _AREA.y_name(clip(y.method, 40), 13, css="axis name-y"),
+            *points,
+        ],
+        label=f"{y.method} against {x.method}: the score of every head by both",
         width=_WIDTH,
         height=_HEIGHT,
-        role="img",
-        aria_label=f"{y.method} against {x.method}: the score of every head by both",
-        class_="chart",
     )
 
 
@@ -197,10 +177,13 @@ def score_data(contents: Contents, heads: Heads) -> dict[str, Any]:
     pair = score_pair(contents.methods)
     if pair is None:
         return {}
-    axes = [_Axis(contents, heads, method) for method in contents.methods]
+    axes = [_Placed(contents, heads, method) for method in contents.methods]
+    across, up = _AREA.across, _AREA.up
     return {
         "scores": {
-            "frame": [_across(0.0), _across(1.0), _up(0.0), _up(1.0)],
+            "frame": [
+                float(v) for scale in (_AREA.across, _AREA.up) for v in (scale.start, scale.end)
+            ],
             "axes": [
                 {
                     "name": axis.method,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section, order
-from headtool.reports.charts.lines import Interval, Line, interval_chart, line_chart
+from headtool.reports.charts.intervals import Interval, interval_chart
+from headtool.reports.charts.lines import Curve, line_chart
 from headtool.reports.charts.svg import Scale
 from headtool.reports.contents.facts import band_of, default_budget, level_of, matched
 from headtool.reports.contents.run import Contents
@@ -47,10 +48,10 @@ def curves_section(contents: Contents, text: Sequence[str]) -> Section | None:
 
 def _line(
     contents: Contents, rows: pd.DataFrame, name: str, css: str, *, label: str | None = None
-) -> Line:
+) -> Curve:
     ordered = rows.sort_values("share")
     low, high = band_of(contents, ordered)
-    return Line(
+    return Curve(
         name,
         ordered["share"].tolist(),
         ordered["value"].tolist(),
@@ -71,7 +72,7 @@ def _css(contents: Contents, method: str) -> str:
     return f"m{contents.methods.index(method) % 8}" if method in contents.methods else "random"
 
 
-def _lines(contents: Contents, rows: pd.DataFrame) -> list[Line]:
+def _lines(contents: Contents, rows: pd.DataFrame) -> list[Curve]:
     """The random masks first, so that methods lie on top."""
     found = []
     for method in ["random", *reversed(contents.methods)]:
@@ -330,8 +331,8 @@ def _additivity_figure(contents: Contents) -> list[Figure]:
             continue
         share = [0.0, *rows["share"]]
         lines = [
-            Line("sum of single effects", share, [0.0, *rows["sum_of_singles"]], "random"),
-            Line("together", share, [0.0, *rows["joint"]], _css(contents, method)),
+            Curve("sum of single effects", share, [0.0, *rows["sum_of_singles"]], "random"),
+            Curve("together", share, [0.0, *rows["joint"]], _css(contents, method)),
         ]
         drawing: Markup = line_chart(
             lines,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
-from headtool.reports.charts.lines import Line, line_chart
+from headtool.reports.charts.lines import Curve, line_chart
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.wording.words import given, listed, number
 
@@ -178,7 +178,7 @@ def _figure(contents: Contents, sweep: Sweep) -> Figure:
 def _chart(contents: Contents, sweep: Sweep, width: int) -> Markup:
     measure = contents.measure if sweep.metric == contents.metric else sweep.metric
     lines = [
-        Line(
+        Curve(
             name,
             [float(heads) for heads, _ in points],
             [value for _, value in points],

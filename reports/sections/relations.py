@@ -8,7 +8,7 @@ from typing import Any
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.heads import LEVELS, level
-from headtool.reports.charts.lines import Interval, interval_chart
+from headtool.reports.charts.intervals import Interval, interval_chart
 from headtool.reports.charts.relations import Point, coefficient, matrix, scatter
 from headtool.reports.charts.roles import HeadRoles
 from headtool.reports.charts.scores import score_data, score_figure

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
-from headtool.reports.charts.lines import Line, line_chart
+from headtool.reports.charts.lines import Curve, line_chart
 from headtool.reports.contents.facts import default_budget
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.findings.replicates import _whole
@@ -54,7 +54,7 @@ def _curves(contents: Contents, called: dict[str, str]) -> Figure:
             rows = table[(table["method"] == method) & (table["model"] == model)]
             rows = rows.sort_values("share")
             lines.append(
-                Line(name, rows["share"].tolist(), rows["value"].tolist(), f"m{place % 8}")
+                Curve(name, rows["share"].tolist(), rows["value"].tolist(), f"m{place % 8}")
             )
         drawing = line_chart(
             lines,

@@ -8,7 +8,7 @@ from typing import Any
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section, order
 from headtool.reports.charts.roles import css_of
-from headtool.reports.charts.survival import Kept, kept_chart
+from headtool.reports.charts.survival import Remaining, survival_chart
 from headtool.reports.charts.svg import element
 from headtool.reports.contents.facts import alpha_of
 from headtool.reports.contents.roles import NO_ROLE, role_name
@@ -96,7 +96,7 @@ def _figures(contents: Contents) -> list[Figure]:
 def _chart(method: str, role: str, rows: Sequence[Mapping[str, Any]], alpha: float) -> Any:
     heads, name = int(rows[0]["heads"]), role_name(role)
     points = [
-        Kept(
+        Remaining(
             float(row["share"]),
             int(row["kept"]),
             float(row["expected_within_layers"]),
@@ -110,7 +110,7 @@ def _chart(method: str, role: str, rows: Sequence[Mapping[str, Any]], alpha: flo
     kept = ", ".join(f"{point.kept} at {percent(point.share)}" for point in points)
     label = f"{method}, {name}: of {heads} heads it keeps {kept}"
     css = "unknown" if role == NO_ROLE else css_of(role)
-    return kept_chart(points, role=name, heads=heads, css=css, label=label)
+    return survival_chart(points, role=name, heads=heads, css=css, label=label)
 
 
 def _survival_table(contents: Contents) -> list[DataTable]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.heads import SquareCell, head_grid, level
-from headtool.reports.charts.lines import Line, line_chart
+from headtool.reports.charts.lines import Curve, line_chart
 from headtool.reports.charts.svg import element
 from headtool.reports.contents.facts import default_budget
 from headtool.reports.contents.heads import Heads, places
@@ -101,7 +101,7 @@ def _curves(contents: Contents, here: pd.DataFrame, share: str) -> Figure:
             continue
         middle = [(rank + 0.5) / len(often) for rank in range(len(often))]
         lines.append(
-            Line(method, middle, often.tolist(), f"m{place % 8}", label=method, dots=False)
+            Curve(method, middle, often.tolist(), f"m{place % 8}", label=method, dots=False)
         )
     drawings = [
         line_chart(

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from headtool.reports.charts.lines import Line, line_chart
+from headtool.reports.charts.lines import Curve, line_chart
 from headtool.reports.contents.run import read_contents
 from headtool.reports.formats.html import render_html
 from headtool.reports.sections.gates import gates_section, sweep_of
@@ -175,7 +175,7 @@ def test_every_format_shows_it(tmp_path: Path) -> None:
 
 
 def test_marks_do_not_overlap_and_shares_stay_as_they_were() -> None:
-    line = Line("a", [1.0, 2.0, 30.0], [1.0, 2.0, 3.0], "m0")
+    line = Curve("a", [1.0, 2.0, 30.0], [1.0, 2.0, 3.0], "m0")
     sizes = {"label": "", "x_label": "", "y_label": "", "width": 400, "height": 200}
     marks = [(1.0, "one"), (2.0, "two"), (30.0, "far")]
     drawing = str(line_chart([line], heads=32, marks=marks, **sizes))
@@ -185,5 +185,5 @@ def test_marks_do_not_overlap_and_shares_stay_as_they_were() -> None:
     }
     assert height["one"] == height["far"]
     assert height["one"] - height["two"] >= 12
-    assert ">50%<" in str(line_chart([Line("a", [0.0, 1.0], [1.0, 2.0], "m0")], **sizes))
+    assert ">50%<" in str(line_chart([Curve("a", [0.0, 1.0], [1.0, 2.0], "m0")], **sizes))
     assert ">50%<" not in drawing
