@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from headtool.reports.wording.words import digits
+from headtool.reports.wording.words import bare_p_value, digits, percent
 
 __all__ = [
     "Cell",
@@ -75,6 +75,21 @@ class Cell:
     def number(cls, value: float) -> Cell:
         """A number, as tables write it."""
         return cls(digits(value), order(value))
+
+    @classmethod
+    def count(cls, amount: float) -> Cell:
+        """A whole number."""
+        return cls(str(int(amount)), float(amount))
+
+    @classmethod
+    def share(cls, share: float) -> Cell:
+        """A share, in percent."""
+        return cls(percent(share), float(share))
+
+    @classmethod
+    def p_value(cls, p: float) -> Cell:
+        """A p-value in a column that says so."""
+        return cls(bare_p_value(p), order(p))
 
     @classmethod
     def interval(cls, low: float, high: float) -> Cell:

@@ -178,7 +178,6 @@ def score_data(contents: Contents, heads: Heads) -> dict[str, Any]:
     if pair is None:
         return {}
     axes = [_Placed(contents, heads, method) for method in contents.methods]
-    across, up = _AREA.across, _AREA.up
     return {
         "scores": {
             "frame": [

@@ -13,7 +13,9 @@ from markupsafe import Markup, escape
 
 from headtool.reports.wording.text import visible
 
-__all__ = ["Scale", "clip", "element", "path", "ticks"]
+__all__ = ["Scale", "clip", "element", "path", "series_class", "ticks"]
+
+_COLOURS = 8  # of series, in the style sheet
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
@@ -37,6 +39,11 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
 
 def _number(value: object) -> object:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
+
+
+def series_class(place: int) -> str:
+    """Class of the colour of a method, model or other series; the ninth has the first's again."""
+    return f"m{place % _COLOURS}"
 
 
 def path(points: Iterable[tuple[float, float]], *, closed: bool = False) -> str:

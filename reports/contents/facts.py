@@ -26,7 +26,9 @@ __all__ = [
     "margin_of",
     "matched",
     "signed",
+    "tested_effects",
     "unchanged_note",
+    "whole_models",
 ]
 
 VERDICTS = ("needed", "removable", "harmful", "undecided")
@@ -94,6 +96,18 @@ def margin_of(contents: Contents) -> float:
         given_margin = how["options"].get("margin") if isinstance(how, dict) else None
     value = default if given_margin is None else given_margin
     return float(value) if isinstance(value, int | float) else math.nan
+
+
+def tested_effects(contents: Contents) -> pd.DataFrame:
+    """Effects of single heads on every data set, with tests where the run has some."""
+    effects = contents.table("tests" if "tests" in contents.tables else "ablation")
+    return effects[effects["metric"] == contents.metric] if "metric" in effects else effects
+
+
+def whole_models(contents: Contents) -> pd.DataFrame:
+    """The models trained with different seeds, and what each is worth by the run's metric."""
+    table = contents.table("replicates")
+    return table[table["metric"] == contents.metric]
 
 
 def level_of(contents: Contents) -> str:

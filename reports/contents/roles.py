@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from headtool.heads import head_name
+
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
@@ -45,7 +47,7 @@ def role_summary(tested: pd.DataFrame) -> pd.DataFrame:
                 "unproven": len(
                     unproven.loc[unproven["_merge"] == "left_only", place].drop_duplicates()
                 ),
-                "best head": _name(best),
+                "best head": head_name(best),
                 "what": best["detail"],
                 "share": best["share"],
                 "baseline": best["baseline"],
@@ -63,7 +65,3 @@ def _clearest(part: pd.DataFrame, role: str) -> Mapping[Hashable, Any]:
     else:
         found = part.loc[[part["share"].idxmax()]]
     return found.to_dict("records")[0]
-
-
-def _name(row: Mapping[Hashable, Any]) -> str:
-    return f"{row['kind']}.{row['layer']}.{row['head']}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from headtool.heads import head_name
 from headtool.reports.blocks import Finding
 from headtool.reports.contents.facts import (
     VERDICTS,
@@ -17,7 +18,7 @@ from headtool.reports.contents.facts import (
     margin_of,
     signed,
 )
-from headtool.reports.contents.run import Contents
+from headtool.reports.contents.run import Contents, records
 from headtool.reports.findings.replicates import replicate_finding
 from headtool.reports.findings.roles import surviving
 from headtool.reports.findings.sets import additivity, kept_heads, together, winner
@@ -129,7 +130,7 @@ def _important(contents: Contents) -> Finding | None:
     said = []
     for method in contents.methods:
         top = scores[scores["method"] == method].nsmallest(_TOP, "rank")
-        heads = [f"{row['kind']}.{row['layer']}.{row['head']}" for _, row in top.iterrows()]
+        heads = [head_name(row) for row in records(top)]
         said.append(f"{listed(heads)} by {method}")
     ending = (
         ""
@@ -149,10 +150,7 @@ def _untested(contents: Contents) -> Finding | None:
     if rows.empty:
         return None
     rows = rows.sort_values("gain", kind="stable")
-    ends = [
-        f"{number(row['delta'])} ({row['kind']}.{row['layer']}.{row['head']})"
-        for row in (rows.iloc[0], rows.iloc[-1])
-    ]
+    ends = [f"{number(row['delta'])} ({head_name(row)})" for row in (rows.iloc[0], rows.iloc[-1])]
     doing = "Leaving one head of a site" if contents.all_but_one else "Closing one head"
     return Finding(
         "heads",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.reports.charts.roles import HeadRoles, letter_of
 from headtool.reports.charts.svg import clip
-from headtool.reports.contents.facts import band_of, ceiling_of, matched
+from headtool.reports.contents.facts import band_of, ceiling_of, matched, tested_effects
 from headtool.reports.contents.heads import Heads, places
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.formats.role_figures import ROLE_COLOURS, draw_scores, draw_survival, shaped
@@ -359,15 +359,13 @@ def _effects(contents: Contents, heads: Heads) -> Figure:
 def _data_sets(contents: Contents, heads: Heads) -> Figure:
     """A scatter plot for each pair of data sets, with its coefficients."""
     pairs = records(contents.table("correlations"))[:3]
-    tests = contents.table("tests" if "tests" in contents.tables else "ablation")
-    if "metric" in tests:
-        tests = tests[tests["metric"] == contents.metric]
+    effects_by_data = tested_effects(contents)
     short = names(contents.data)
     figure, axes = _new(1, len(pairs), width=2.8 * len(pairs), height=2.7)
     for axis, row in zip(axes[0], pairs, strict=True):
         effects = []
         for spec in (row["data_x"], row["data_y"]):
-            part = tests[tests["data"] == spec]
+            part = effects_by_data[effects_by_data["data"] == spec]
             effects.append(dict(zip(places(part), part["delta"], strict=True)))
         common = [place for place in heads.places if all(place in e for e in effects)]
         x, y = ([effect[place] for place in common] for effect in effects)

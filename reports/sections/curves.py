@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section, order
 from headtool.reports.charts.intervals import Interval, interval_chart
 from headtool.reports.charts.lines import Curve, line_chart
-from headtool.reports.charts.svg import Scale
+from headtool.reports.charts.svg import Scale, series_class
 from headtool.reports.contents.facts import band_of, default_budget, level_of, matched
 from headtool.reports.contents.run import Contents
-from headtool.reports.wording.words import digits, number, percent
+from headtool.reports.wording.words import bare_p_value, digits, number, percent
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,7 +69,7 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
 
 
 def _css(contents: Contents, method: str) -> str:
-    return f"m{contents.methods.index(method) % 8}" if method in contents.methods else "random"
+    return series_class(contents.methods.index(method)) if method in contents.methods else "random"
 
 
 def _lines(contents: Contents, rows: pd.DataFrame) -> list[Curve]:
@@ -163,7 +163,7 @@ def _areas(contents: Contents) -> list[Figure]:
                 row["low"],
                 row["high"],
                 _css(contents, str(row["method_x"])),
-                f"p {_p(row['p_adjusted'])}",
+                f"p {bare_p_value(row['p_adjusted'])}",
             )
             for _, row in against[part].iterrows()
         ]
@@ -181,10 +181,6 @@ def _areas(contents: Contents) -> list[Figure]:
         "shares removed, with its interval and adjusted p-value."
     )
     return [Figure(panels, caption)]
-
-
-def _p(value: float) -> str:
-    return "–" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.2g}"
 
 
 def _kinds(contents: Contents, curves: pd.DataFrame) -> list[Figure]:
@@ -216,7 +212,7 @@ def _value_table(contents: Contents, rows: pd.DataFrame) -> DataTable | None:
     columns = [Column("removed"), *(Column(method) for method in present)]
     cells = []
     for share in sorted(rows["share"].unique()):
-        line = [Cell(percent(float(share)), float(share))]
+        line = [Cell.share(share)]
         for method in present:
             found = rows[(rows["share"] == share) & (rows["method"] == method)]
             line.append(_value_cell(contents, found.iloc[0]) if len(found) else Cell("–"))
@@ -250,8 +246,8 @@ def _area_table(contents: Contents) -> DataTable | None:
                 *(Cell(str(row[name])) for name in ("kind", "method_x", "method_y")),
                 Cell.number(row["area"]),
                 Cell.interval(row["low"], row["high"]),
-                Cell(_p(row["p"]), order(row["p"])),
-                Cell(_p(row["p_adjusted"]), order(row["p_adjusted"])),
+                Cell.p_value(row["p"]),
+                Cell.p_value(row["p_adjusted"]),
                 Cell("–")
                 if math.isnan(beaten)
                 else Cell(f"{int(beaten)} of {int(row['draws'])}", float(beaten)),
@@ -304,7 +300,7 @@ def additivity_section(contents: Contents, text: Sequence[str]) -> Section | Non
         rows = [
             [
                 Cell(str(row["method"])),
-                Cell(percent(row["share"]), float(row["share"])),
+                Cell.share(row["share"]),
                 *(Cell.number(row[p]) for p in (first, second, difference)),
             ]
             for _, row in frame.iterrows()

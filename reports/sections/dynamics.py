@@ -49,4 +49,4 @@ def _cell(value: Any, is_number: bool) -> Cell:
     if not is_number:
         return Cell(str(value))
     whole = isinstance(value, int)
-    return Cell(str(value), float(value)) if whole else Cell.number(float(value))
+    return Cell.count(value) if whole else Cell.number(float(value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from headtool.heads import head_name
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.heads import Effect, caterpillar
 from headtool.reports.charts.roles import HeadRoles
@@ -112,7 +113,7 @@ def _table(contents: Contents, heads: Heads, roles: HeadRoles) -> DataTable:
         if tested:
             cells.append(Cell.number(row["mde"]))
         cells += [
-            Cell(str(by_place[place]), float(by_place[place])) if place in by_place else Cell("–")
+            Cell.count(by_place[place]) if place in by_place else Cell("–")
             for by_place in ranks.values()
         ]
         cells += [Cell(roles.words(i) or "–")] if roles.known else []
@@ -128,7 +129,7 @@ def _best_table(contents: Contents) -> list[DataTable]:
     columns = [Column("head", is_number=False), Column("effect"), Column("on the other half")]
     rows = [
         [
-            Cell(f"{row['kind']}.{row['layer']}.{row['head']}"),
+            Cell(head_name(row)),
             Cell.number(row["delta"]),
             Cell.number(row["delta_chosen_on"]),
         ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section, order
+from headtool.heads import head_name
+from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.roles import css_of
 from headtool.reports.charts.survival import Remaining, survival_chart
 from headtool.reports.charts.svg import element
@@ -52,7 +52,6 @@ def _role_tables(contents: Contents) -> list[DataTable]:
     from headtool.reports.contents.roles import role_summary
 
     roles = contents.table("roles")
-    place = ["kind", "layer", "head"]
     tested = roles[roles["label"] != "untested"]
     found = tested[tested["label"] == "yes"].sort_values("share", ascending=False, kind="stable")
     tables = []
@@ -63,8 +62,7 @@ def _role_tables(contents: Contents) -> list[DataTable]:
         shown = found[
             ["role", "detail", "share", "low", "high", "baseline", "threshold", "n", "p_adjusted"]
         ]
-        heads = [f"{k}.{i}.{h}" for k, i, h in found[place].itertuples(index=False)]
-        shown.insert(0, "head", heads)
+        shown.insert(0, "head", [head_name(row) for row in records(found)])
         tables.append(frame_table("roles", "Heads that have a role", shown, can_filter=True))
     return tables
 
@@ -127,21 +125,17 @@ def _survival_table(contents: Contents) -> list[DataTable]:
     rows = [
         [
             Cell(str(row["method"])),
-            Cell(percent(row["share"]), float(row["share"])),
+            Cell.share(row["share"]),
             Cell(role_name(str(row["role"]))),
-            Cell(str(row["heads"]), float(row["heads"])),
-            Cell(str(row["kept"]), float(row["kept"])),
+            Cell.count(row["heads"]),
+            Cell.count(row["kept"]),
             Cell.number(row["expected_within_layers"]),
-            Cell(_p(row["p_adjusted"]), order(row["p_adjusted"])),
+            Cell.p_value(row["p_adjusted"]),
         ]
         for row in records(table)
     ]
     caption = "Heads of each role that stay when heads are removed"
     return [DataTable("role-survival", caption, columns, rows, can_filter=True)]
-
-
-def _p(value: float) -> str:
-    return "–" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.2g}"
 
 
 def survival_words(contents: Contents, method: str, budget: int) -> str:

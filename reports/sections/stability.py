@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.heads import SquareCell, head_grid, level
 from headtool.reports.charts.lines import Curve, line_chart
-from headtool.reports.charts.svg import element
+from headtool.reports.charts.svg import element, series_class
 from headtool.reports.contents.facts import default_budget
 from headtool.reports.contents.heads import Heads, places
 from headtool.reports.contents.run import Contents, records
@@ -101,7 +101,7 @@ def _curves(contents: Contents, here: pd.DataFrame, share: str) -> Figure:
             continue
         middle = [(rank + 0.5) / len(often) for rank in range(len(often))]
         lines.append(
-            Curve(method, middle, often.tolist(), f"m{place % 8}", label=method, dots=False)
+            Curve(method, middle, often.tolist(), series_class(place), label=method, dots=False)
         )
     drawings = [
         line_chart(
@@ -162,14 +162,14 @@ def _count_tables(contents: Contents) -> list[DataTable]:
     rows = [
         [
             Cell(str(row["method"])),
-            Cell(percent(row["share"]), float(row["share"])),
-            _whole(row["kept"]),
+            Cell.share(row["share"]),
+            Cell.count(row["kept"]),
             Cell.number(row["jaccard"]),
             Cell.interval(row["low"], row["high"]),
             Cell.number(row["expected_within_layers"]),
-            _whole(row["stable_kept"]),
+            Cell.count(row["stable_kept"]),
             Cell.number(row["false_kept"]),
-            _whole(row["stable_removed"]),
+            Cell.count(row["stable_removed"]),
             Cell.number(row["false_removed"]),
             Cell.number(row["tied"]),
         ]
@@ -214,7 +214,3 @@ def _data(contents: Contents, heads: Heads, frequency: pd.DataFrame) -> dict[str
             else None
         )
     return {"frequency": {"halves": int(frequency["subsamples"].iloc[0]), "times": times}}
-
-
-def _whole(value: float) -> Cell:
-    return Cell(str(int(value)), float(value))

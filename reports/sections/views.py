@@ -9,6 +9,7 @@ from typing import Any
 from headtool.reports.blocks import Choices, View
 from headtool.reports.charts.heads import LEVELS, level
 from headtool.reports.charts.roles import HeadRoles
+from headtool.reports.charts.svg import series_class
 from headtool.reports.contents.facts import default_budget
 from headtool.reports.contents.heads import Heads, places
 from headtool.reports.contents.run import Contents, records
@@ -75,7 +76,7 @@ def _score_views(contents: Contents, heads: Heads) -> list[View]:
         views.append(
             View(
                 method,
-                f"m{i % 8}",
+                series_class(i),
                 [level(value, low, high) for value in values],
                 [_with_error(by_place.get(p, {})) for p in heads.places],
                 [int(by_place[p]["rank"]) if p in by_place else 0 for p in heads.places],

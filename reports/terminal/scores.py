@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from headtool.heads import head_name
 from headtool.reports.terminal.ablation import written_search
-from headtool.reports.terminal.pieces import HeatMap, plain_table
+from headtool.reports.terminal.pieces import HeatMap, bare_table, plain_table
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
 from headtool.results.scores import HeadScores
@@ -80,7 +80,7 @@ def from_scratch(recipe: Mapping[str, Any]) -> str:
 def _kept(frame: pd.DataFrame) -> Iterator[RenderableType]:
     """The heads that the method keeps, a line per site."""
     yield Text(f"keeps {int(frame['kept'].sum())} of {len(frame)} heads")
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table = bare_table(show_header=False)
     for (kind, layer), site in frame.groupby(["kind", "layer"], sort=False):
         heads = " ".join(map(str, site.loc[site["kept"].astype(bool), "head"]))
         table.add_row(Text(f"{kind}.{layer}", style="dim"), heads or "none")
@@ -91,7 +91,7 @@ def _ends(frame: pd.DataFrame) -> Iterator[RenderableType]:
     """The most and the least important heads side by side; ties are marked that go on unlisted."""
     ordered = frame.sort_values("rank")
     count = min(_ENDS, max(1, len(ordered) // 2))
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = bare_table()
     titles = ("most important", "least important")
     with_error = bool(frame["stderr"].notna().any())
     for title in titles:
@@ -122,4 +122,4 @@ def _unlisted(ordered: pd.DataFrame, end: pd.DataFrame) -> int:
 
 def _described(row: pd.Series, mark: str) -> tuple[str, str, str]:
     stderr = "" if math.isnan(row["stderr"]) else short(row["stderr"])
-    return f"{row['kind']}.{row['layer']}.{row['head']}{mark}", short(row["score"]), stderr
+    return head_name(row) + mark, short(row["score"]), stderr

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from headtool.reports.wording.text import visible
 
 __all__ = [
+    "bare_p_value",
     "count",
     "digits",
     "given",
@@ -50,6 +51,11 @@ def p_value(value: float) -> str:
     if math.isnan(value):
         return "p undefined"
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
+
+
+def bare_p_value(value: float) -> str:
+    """``0.012`` or ``<0.001``, where the column says p; a dash for an undefined one."""
+    return "–" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.2g}"
 
 
 def percent(share: float) -> str:
