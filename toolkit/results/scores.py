@@ -114,10 +114,7 @@ class HeadScores:
         from headtool.results.display import html_result
 
         top = self.frame.nsmallest(SHOWN_HEADS, "rank")
-        rows = [
-            (head_name(row), row["score"], row["stderr"])
-            for row in top.to_dict("records")
-        ]
+        rows = [(head_name(row), row["score"], row["stderr"]) for row in top.to_dict("records")]
         rest = len(self.frame) - len(rows)
         lines = [f"and {rest} more: .frame has all of them"] if rest else []
         title = f"{self.method}: the most important of {len(self.frame)} heads"
