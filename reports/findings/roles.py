@@ -14,12 +14,12 @@ from headtool.reports.wording.words import given, listed, number, p_value, perce
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["surviving"]
+__all__ = ["survival_finding"]
 
 _VOITA = ("positional", "syntactic", "rare-token")
 
 
-def surviving(contents: Contents) -> Finding | None:
+def survival_finding(contents: Contents) -> Finding | None:
     """Heads of which roles stay more often than chance; every claim is a corrected p-value's."""
     table = contents.table("role_survival")
     if table.empty:

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 _ROUNDING = 1e-9  # a difference of two shares of examples is seldom exact
-__all__ = ["additivity", "kept_heads", "together", "winner"]
+__all__ = ["additivity_finding", "consensus_finding", "removal_finding", "winner_finding"]
 
 
-def together(contents: Contents) -> Finding | None:
+def removal_finding(contents: Contents) -> Finding | None:
     """How many heads can be removed at once."""
     curves = {m: c for m, c in _method_curves(contents).items() if len(c)}
     margin, metric = margin_of(contents), contents.measure
@@ -124,7 +124,7 @@ def _method_curves(contents: Contents) -> dict[str, pd.DataFrame]:
     return {method: rows[rows["method"] == method] for method in contents.methods}
 
 
-def winner(contents: Contents) -> Finding | None:
+def winner_finding(contents: Contents) -> Finding | None:
     """Which methods beat random masks, and which of them beats which."""
     rows = _versus_random(contents)
     if rows.empty:
@@ -293,7 +293,7 @@ def _direct(rows: pd.DataFrame, clear: pd.DataFrame) -> str:
     return text + "."
 
 
-def kept_heads(contents: Contents) -> Finding | None:
+def consensus_finding(contents: Contents) -> Finding | None:
     """How many heads all methods keep, none keeps, or they dispute."""
     budget = default_budget(contents)
     table = contents.table("consensus")
@@ -311,7 +311,7 @@ def kept_heads(contents: Contents) -> Finding | None:
     return Finding("kept", headline)
 
 
-def additivity(contents: Contents) -> Finding | None:
+def additivity_finding(contents: Contents) -> Finding | None:
     """Whether what heads cost together is the sum of what each costs."""
     table, budget = contents.table("additivity"), default_budget(contents)
     rows = table[(table["budget"] == budget) & table["gap"].notna()]

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtool.reports.charts.roles import HeadRoles, letter_of
 from headtool.reports.charts.svg import clip
 from headtool.reports.contents.facts import band_of, ceiling_of, matched, tested_effects
 from headtool.reports.contents.heads import Heads, places
+from headtool.reports.contents.roles import HeadRoles, letter_of
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.formats.role_figures import ROLE_COLOURS, draw_scores, draw_survival, shaped
 from headtool.reports.sections.gates import sweep_of

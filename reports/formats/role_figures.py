@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headtool.reports.charts.roles import HeadRoles, letter_of
-from headtool.reports.charts.scores import score_pair
 from headtool.reports.charts.svg import clip
 from headtool.reports.contents.facts import alpha_of
-from headtool.reports.contents.heads import Heads, places
-from headtool.reports.contents.roles import role_name
+from headtool.reports.contents.heads import Heads
+from headtool.reports.contents.roles import HeadRoles, letter_of, role_name
 from headtool.reports.contents.run import Contents, records
+from headtool.reports.sections.scores import score_pair, scores_of
 from headtool.reports.wording.words import number, p_value
 
 if TYPE_CHECKING:
@@ -83,20 +81,13 @@ def draw_scores(contents: Contents, heads: Heads, roles: HeadRoles, axis: Axes) 
     """A point per head, in the shape of its first role; coefficients as the run has them."""
     pair = score_pair(contents.methods)
     assert pair is not None
-    table = contents.table("scores")
-    by_method = []
-    for method in pair:
-        rows = table[table["method"] == method]
-        by_method.append(dict(zip(places(rows), rows["score"].astype(float), strict=True)))
+    by_method = [scores_of(contents, heads, method) for method in pair]
     groups: dict[str, list[int]] = {}
     for i, of in enumerate(roles.of):
         group = _UNSEEN if of is None and roles.known else next(iter(of or ()), "")
         groups.setdefault(group, []).append(i)
     for role in (_UNSEEN, "", *roles.names):
-        x, y = (
-            [scores.get(heads.places[i], math.nan) for i in groups.get(role, ())]
-            for scores in by_method
-        )
+        x, y = ([scores[i] for i in groups.get(role, ())] for scores in by_method)
         letter = letter_of(role)
         axis.scatter(
             x, y, s=18 if role in roles.names else 8, marker=_SHAPES.get(letter, "o"),

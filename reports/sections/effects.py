@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from headtool.heads import head_name
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.heads import Effect, caterpillar
-from headtool.reports.charts.roles import HeadRoles
 from headtool.reports.contents.facts import level_of, margin_of, unchanged_note
 from headtool.reports.contents.heads import Heads, places, verdict_legend
+from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.sections.heads import doing
 from headtool.reports.wording.words import given, names, number

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.reports.blocks import Cell, Choices, Column, DataTable, Figure, Panel, Section, View
 from headtool.reports.charts.heads import SquareCell, head_grid
-from headtool.reports.charts.roles import HeadRoles
+from headtool.reports.charts.roles import role_legend
 from headtool.reports.charts.svg import element
 from headtool.reports.contents.facts import matched
 from headtool.reports.contents.heads import Heads, Place, verdict_legend
+from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents
 from headtool.reports.sections.roles import survival_words
 from headtool.reports.sections.views import choices_of
@@ -46,7 +47,7 @@ def heads_section(
         ],
         _caption(contents, heads, roles, shown, choices),
         css="grids",
-        legend=[*_legend(heads, shown, bool(choices.budgets)), *roles.legend],
+        legend=[*_legend(heads, shown, bool(choices.budgets)), *role_legend(roles.names)],
     )
     figures = [main]
     if len(choices.views) > 1:

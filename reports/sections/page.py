@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from headtool.reports.blocks import Section
-from headtool.reports.charts.roles import HeadRoles
 from headtool.reports.contents.facts import VERDICTS
 from headtool.reports.contents.heads import Heads
+from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents, records
-from headtool.reports.findings.findings import findings
-from headtool.reports.findings.references import Procedure, describe_procedure
+from headtool.reports.findings.procedure import Procedure, describe_procedure
+from headtool.reports.findings.summary import findings
 from headtool.reports.sections.curves import additivity_section, curves_section
 from headtool.reports.sections.dynamics import dynamics_section
 from headtool.reports.sections.effects import effects_section

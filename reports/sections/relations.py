@@ -10,11 +10,11 @@ from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Sect
 from headtool.reports.charts.heads import LEVELS, level
 from headtool.reports.charts.intervals import Interval, interval_chart
 from headtool.reports.charts.relations import Point, coefficient, matrix, scatter
-from headtool.reports.charts.roles import HeadRoles
-from headtool.reports.charts.scores import score_data, score_figure
 from headtool.reports.contents.facts import ceiling_of, tested_effects
 from headtool.reports.contents.heads import Heads, places, verdict_legend
+from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents, records
+from headtool.reports.sections.scores import score_data, score_figure
 from headtool.reports.wording.words import names, number, p_value
 
 __all__ = ["agreement_section", "data_section"]

@@ -11,9 +11,9 @@ from headtool.reports.charts.roles import css_of
 from headtool.reports.charts.survival import Remaining, survival_chart
 from headtool.reports.charts.svg import element
 from headtool.reports.contents.facts import alpha_of
-from headtool.reports.contents.roles import NO_ROLE, role_name
+from headtool.reports.contents.roles import NO_ROLE, role_name, role_summary
 from headtool.reports.contents.run import Contents, records
-from headtool.reports.sections.dynamics import frame_table
+from headtool.reports.sections.frames import frame_table
 from headtool.reports.wording.words import count, given, listed, number, p_value, percent
 
 __all__ = ["roles_section", "survival_words"]
@@ -49,8 +49,6 @@ def _counted(contents: Contents) -> list[str]:
 
 
 def _role_tables(contents: Contents) -> list[DataTable]:
-    from headtool.reports.contents.roles import role_summary
-
     roles = contents.table("roles")
     tested = roles[roles["label"] != "untested"]
     found = tested[tested["label"] == "yes"].sort_values("share", ascending=False, kind="stable")

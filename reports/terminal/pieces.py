@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions
 from rich.table import Table
@@ -17,7 +17,7 @@ from headtool.reports.wording.words import short
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["HeatMap", "bare_table", "plain_table"]
+__all__ = ["HeatMap", "bare_table", "plain_table", "search_in_words"]
 
 _LOW, _HIGH = (30, 60, 110), (255, 200, 60)  # from dark blue to amber; both ends print in grey
 
@@ -127,3 +127,10 @@ def _cell(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     return "-" if math.isnan(value) else short(value)
+
+
+def search_in_words(search: Mapping[str, Any]) -> str:
+    """Say how translations were searched, such as ``beam 5, length penalty 1``."""
+    if search["beam"] == 1:
+        return "greedy"
+    return f"beam {search['beam']}, length penalty {search['length_penalty']:g}"

@@ -10,8 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headtool.heads import head_name
-from headtool.reports.terminal.ablation import written_search
-from headtool.reports.terminal.pieces import HeatMap, bare_table, plain_table
+from headtool.reports.terminal.pieces import HeatMap, bare_table, plain_table, search_in_words
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
 from headtool.results.scores import HeadScores
@@ -19,7 +18,7 @@ from headtool.results.scores import HeadScores
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["from_scratch", "score_tables"]
+__all__ = ["score_tables"]
 
 _ENDS = 5
 
@@ -50,7 +49,7 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
         yield Text(f"  {visible(options)}", style="dim")
     if "search" in result.provenance:
         search, signature = result.provenance["search"], result.provenance["signature"]
-        yield Text(f"  {written_search(search)}; {signature}", style="dim")
+        yield Text(f"  {search_in_words(search)}; {signature}", style="dim")
     for kind, part in result.frame.groupby("kind", sort=False):
         rows = {
             int(str(layer)): row.sort_values("head")["score"].tolist()
@@ -64,11 +63,11 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
         yield Text(visible(name))
         yield plain_table(table)
     if "scratch" in result.provenance:
-        yield Text(from_scratch(result.provenance["scratch"]), style="dim")
+        yield Text(_from_scratch(result.provenance["scratch"]), style="dim")
     yield Text()
 
 
-def from_scratch(recipe: Mapping[str, Any]) -> str:
+def _from_scratch(recipe: Mapping[str, Any]) -> str:
     """How models were trained from scratch, in a line; comparable with one another alone."""
     passes = short(recipe["passes"])
     return (

@@ -13,7 +13,7 @@ from headtool.analysis.equivalence import VERDICTS
 from headtool.reports.contents import facts
 from headtool.reports.contents.facts import ceiling_of, default_budget
 from headtool.reports.contents.run import Contents
-from headtool.reports.findings.findings import findings
+from headtool.reports.findings.summary import findings
 
 from ..support.comparisons import comparison
 

@@ -11,7 +11,7 @@ import pytest
 
 from headtool.analysis.replication import replicate_agreement, replicate_overlap
 from headtool.reports.contents.run import Contents, read_contents
-from headtool.reports.findings.findings import findings
+from headtool.reports.findings.summary import findings
 from headtool.reports.formats.html import render_html
 from headtool.reports.formats.markdown import render_markdown
 from headtool.reports.sections.page import build_page

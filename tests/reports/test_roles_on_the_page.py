@@ -14,15 +14,16 @@ from matplotlib.figure import Figure
 
 from headtool.analysis.roles import ROLES
 from headtool.reports.blocks import Section
-from headtool.reports.charts.roles import HeadRoles, css_of, letter_of
-from headtool.reports.charts.scores import score_pair
+from headtool.reports.charts.roles import css_of
 from headtool.reports.contents.heads import Heads, places
+from headtool.reports.contents.roles import HeadRoles, letter_of
 from headtool.reports.contents.run import Contents, records, with_roles
-from headtool.reports.findings.findings import findings
+from headtool.reports.findings.summary import findings
 from headtool.reports.formats.figures import write_figures
 from headtool.reports.formats.html import render_html
 from headtool.reports.formats.role_figures import draw_survival
 from headtool.reports.sections.page import build_page
+from headtool.reports.sections.scores import score_pair
 
 from ..support import hostile
 from ..support.roles import HEADS, role_frame, write_roles

@@ -16,7 +16,7 @@ from headtool.analysis.subsampling import subsample_overlap as overlap_of
 from headtool.heads import Head
 from headtool.reports.contents import facts
 from headtool.reports.contents.run import Contents, read_contents
-from headtool.reports.findings.findings import findings
+from headtool.reports.findings.summary import findings
 from headtool.reports.formats.html import render_html
 from headtool.reports.formats.markdown import render_markdown
 from headtool.reports.sections.page import build_page
