@@ -6,11 +6,16 @@ import contextlib
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headtool.errors import HeadtoolError, unknown
 from headtool.reports.contents.run import Contents, read_contents, with_roles
+
+if TYPE_CHECKING:
+    from headtool.analysis.comparison import Comparison
 
 __all__ = ["FORMATS", "write_report"]
 
@@ -25,25 +30,25 @@ FORMATS = {
 
 
 def write_report(
-    run: Path,
+    source: Comparison | Path | str,
     *,
     format: str = "html",
-    roles: Path | None = None,
-    out: Path | None = None,
+    roles: Path | str | None = None,
+    out: Path | str | None = None,
     force: bool = False,
 ) -> Path:
-    """Write a report on a saved run; nothing is computed again.
+    """Write a report on a comparison or a saved run; nothing is computed again.
 
     Parameters
     ----------
-    run
-        The run directory.
+    source
+        A comparison, or the folder of any run that a report can show.
     format
         One of `FORMATS`: a file for ``html`` and ``markdown``, a folder for the others.
     roles
-        A run of ``headtool roles`` on the model that `run` compares methods on, to be joined.
+        A run of ``headtool roles`` on the model that `source` compares methods on, to be joined.
     out
-        Where to. None: inside the run, under the format's default name.
+        Where to. None: inside the run's folder, under the format's default name.
     force
         Replace a report that is already there.
 
@@ -56,25 +61,68 @@ def write_report(
     ------
     HeadtoolError
         If there is no finished run, it is damaged or of another version, `roles` does not belong
-        to it, or `out` cannot be written.
+        to it, a comparison without a folder comes without `out`, or `out` cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import headtool
+    >>> compared = headtool.compare(
+    ...     "builtin:nli", "builtin:nli/matched", methods=["confidence"],
+    ...     limit=16, steps="16", draws=2, resamples=100,
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = headtool.write_report(compared, out=Path(folder) / "report.html")
+    ...     page.name, page.read_text()[:15]
+    ('report.html', '<!doctype html>')
     """
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
-    contents = read_contents(run)
-    if roles is not None:
-        contents = with_roles(contents, roles)
     name, endings = FORMATS[format]
-    place = out if out is not None else run / name
-    try:
-        _check(place, endings, force=force)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with _replacing(place) as made:
-            _render(contents, format, made)
-    except OSError as error:
-        raise HeadtoolError(
-            f"cannot write {place}: {error.strerror or error}; choose another `out`"
-        ) from error
+    with _run_of(source) as (run, lasts):
+        contents = read_contents(run)
+        if roles is not None:
+            contents = with_roles(contents, Path(roles))
+        if out is None and not lasts:
+            raise HeadtoolError(
+                "this comparison lies in no folder, so its report has no place; give `out`"
+            )
+        place = Path(out) if out is not None else run / name
+        try:
+            _check(place, endings, force=force)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with _replacing(place) as made:
+                _render(contents, format, made)
+        except OSError as error:
+            raise HeadtoolError(
+                f"cannot write {place}: {error.strerror or error}; choose another `out`"
+            ) from error
     return place
+
+
+@contextlib.contextmanager
+def _run_of(source: Comparison | Path | str) -> Iterator[tuple[Path, bool]]:
+    """The run's folder, and whether it lasts; that of a comparison in memory does not."""
+    from headtool.analysis.comparison import Comparison
+
+    if not isinstance(source, Comparison):
+        yield Path(source), True
+    elif source.folder is not None:
+        yield source.folder, True
+    else:
+        from headtool.results.runs import write_run
+
+        with tempfile.TemporaryDirectory(prefix="headtool-") as held:
+            run = Path(held) / "run"
+            kind = str(source.settings.get("command", "compare"))
+            write_run(
+                run,
+                command=source.command,
+                provenance={kind: source.settings},
+                tables=source.tables,
+            )
+            yield run, False
 
 
 def _render(contents: Contents, format: str, place: Path) -> None:
