@@ -12,10 +12,9 @@ import pytest
 from headtool.reports.contents.run import Contents, with_roles
 from headtool.reports.formats.html import render_html
 
-from ..support import hostile
-from ..support.roles import HEADS
-from .conftest import Open
-from .test_roles_on_the_page import has, hostile_roles
+from ...support import hostile
+from ...support.roles import HEADS, hostile_roles, roles_by_head
+from ..conftest import Open
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +35,7 @@ def test_roles_are_a_choice_beside_the_methods(
     open_page: Open, file: Path, with_known_roles: Contents
 ) -> None:
     page, seen = open_page(file)
-    expected = has(with_known_roles)
+    expected = roles_by_head(with_known_roles)
     both = next(i for i, place in enumerate(HEADS) if len(expected.get(place, ())) == 2)
     assert colours(page, both) == []
     page.get_by_label("roles", exact=True).check(force=True)
@@ -64,7 +63,7 @@ def test_heads_tell_their_roles_to_the_keyboard_and_to_screen_readers(
         page.keyboard.press("Home")
         label = page.evaluate("document.activeElement.getAttribute('aria-label')")
         assert label.startswith("enc-self.0.0")
-        assert label.endswith(", ".join(has(with_known_roles)[HEADS[0]]))
+        assert label.endswith(", ".join(roles_by_head(with_known_roles)[HEADS[0]]))
         tip = page.locator("#tip").inner_text()
         assert "syntactic (obj dependent->head)" in tip
         assert "baseline 0.2" in tip

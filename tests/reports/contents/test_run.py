@@ -15,7 +15,7 @@ from headtool.errors import HeadtoolError
 from headtool.reports.contents.run import Contents, read_contents
 from headtool.results.runs import write_run
 
-from ..support.comparisons import comparison
+from ...support.comparisons import comparison
 
 
 @pytest.fixture
@@ -116,3 +116,9 @@ def test_missing_settings_are_missing_not_wrong(run: Path) -> None:
 def test_a_missing_table_has_its_columns(contents: Contents) -> None:
     assert contents.table("sequential").empty
     assert {"data", "kind", "layer", "head", "verdict"} <= set(contents.table("sequential").columns)
+
+
+def test_other_runs_are_told_which_can_be_shown(tmp_path: Path) -> None:
+    write_run(tmp_path / "run", command="", provenance={}, tables={})
+    with pytest.raises(HeadtoolError, match="a run of compare, curve, score, ablate, roles or"):
+        read_contents(tmp_path / "run")

@@ -1,64 +1,15 @@
-"""The prose says what the tables say: every number in it is looked up again here, by hand."""
+"""The prose on sets of heads: every number in it is looked up again here, by hand."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Any
 
 import pandas as pd
-import pytest
 
-from headtool.analysis.equivalence import VERDICTS
-from headtool.reports.contents import facts
-from headtool.reports.contents.facts import ceiling_of, default_budget
+from headtool.reports.contents.facts import default_budget
 from headtool.reports.contents.run import Contents
-from headtool.reports.findings.summary import findings
 
-from ..support.comparisons import comparison
-
-Make = Callable[..., Contents]
-
-
-def said(contents: Contents) -> dict[str, str]:
-    return {finding.topic: finding.headline for finding in findings(contents)}
-
-
-def details(contents: Contents) -> dict[str, str]:
-    return {finding.topic: finding.detail for finding in findings(contents)}
-
-
-def with_tables(contents: Contents, **tables: pd.DataFrame) -> Contents:
-    return dataclasses.replace(contents, tables={**contents.tables, **tables})
-
-
-def with_settings(contents: Contents, **settings: Any) -> Contents:
-    return dataclasses.replace(contents, settings={**contents.settings, **settings})
-
-
-def test_verdicts_are_those_of_the_tests() -> None:
-    assert facts.VERDICTS == VERDICTS
-
-
-def test_verdicts_are_counted_on_the_first_data_set(contents: Contents) -> None:
-    tests, _ = comparison()[0]["tests"], None
-    first = tests[tests["data"] == "data/news.tsv"]["verdict"].tolist()
-    counts = {verdict: first.count(verdict) for verdict in VERDICTS}
-    assert all(counts.values())
-    text = said(contents)["heads"]
-    assert text.startswith("Of the 72 heads of models/sentiment")
-    for verdict, amount in counts.items():
-        verb = "is" if amount == 1 else "are"
-        assert f"{amount} {verb} {verdict}" in text
-    second = tests[tests["data"] == "data/reviews.tsv"]["verdict"].tolist()
-    assert f"On data/reviews.tsv: {second.count('needed')} needed" in details(contents)["heads"]
-
-
-def test_no_needed_and_no_removable_head_are_said_to_be_none(contents: Contents) -> None:
-    tests = contents.table("tests").assign(verdict="undecided")
-    text = said(with_tables(contents, tests=tests))["heads"]
-    assert "none is needed, none is removable and 72 are undecided" in text
-    assert "harmful" not in text
+from ...support.pages import Make, details, said, with_settings, with_tables
 
 
 def on_many_examples(contents: Contents) -> Contents:
@@ -153,12 +104,6 @@ def test_worse_than_any_random_mask_is_said(contents: Contents) -> None:
     assert "gradient and ablation are better; gates is worse than their average; conf" in text
 
 
-def test_metrics_and_pairs_of_files_are_named_for_readers(make: Make) -> None:
-    contents = with_settings(make(data=("x/test.de,x/test.en",)), metric="bleu")
-    assert "x/test (de, en)" in said(contents)["heads"]
-    assert "cost less than 0.01 of BLEU" in said(contents)["curves"]
-
-
 def test_nothing_can_go_where_the_first_step_costs_too_much(contents: Contents) -> None:
     curves = contents.table("curves")
     steep = curves.assign(delta=curves["delta"].where(curves["share"] == 0, -0.5))
@@ -236,56 +181,6 @@ def test_direct_comparisons_name_the_better_one_whichever_comes_first(contents: 
     assert "the other five pairs cannot be told apart" in details(changed)["winner"]
 
 
-def test_agreement_names_the_closest_and_the_farthest_pair(contents: Contents) -> None:
-    text = said(contents)["agreement"]
-    assert text == (
-        "The methods agree weakly on the order of the heads (tau-b from 0.1 (gates and confidence) "
-        "to 0.6 (gradient and ablation))."
-    )
-    detail = details(contents)["agreement"]
-    assert "Kendall's W over four methods is 0.52 (within layers p = 0.003)" in detail
-    assert "2 of the 6 pairs of methods agree beyond that" in detail  # p .004, .034, .064, ...
-    assert "0.9 for gradient, 0.8 for ablation, 0.7 for gates and 0.6 for confidence" in detail
-
-
-def test_agreement_above_that_of_a_method_with_itself_is_no_contradiction(make: Make) -> None:
-    contents = make(methods=("gradient", "ablation"))
-    noisy = contents.table("stability").assign(tau_b=[0.44, 0.0654])
-    assert contents.table("agreement")["tau_b"].item() > noisy["tau_b"].max()
-    detail = details(with_tables(contents, stability=noisy))["agreement"]
-    assert "guide to the noise in the rankings: tau-b 0.44 for gradient and 0.0654 for" in detail
-    assert "expected to agree better" not in detail
-
-
-def test_pairs_that_agree_beyond_layers_are_counted_in_words(make: Make) -> None:
-    one = make(methods=("gradient", "ablation"))
-    assert "The two methods agree beyond that" in details(one)["agreement"]
-    chance = one.table("agreement").assign(tau_b_p_within_layers=0.6)
-    detail = details(with_tables(one, agreement=chance))["agreement"]
-    assert "The two methods do not agree detectably beyond that" in detail
-    three = make(methods=("gradient", "ablation", "gates"))
-    chance = three.table("agreement").assign(tau_b_p_within_layers=0.6)
-    detail = details(with_tables(three, agreement=chance))["agreement"]
-    assert "None of the 3 pairs of methods agree beyond that" in detail
-
-
-@pytest.mark.parametrize(
-    ("tau", "words"),
-    [(0.8, "agree closely"), (0.5, "agree moderately"), (0.3, "agree weakly"),
-     (0.05, "hardly agree"), (-0.5, "contradict each other")],
-)  # fmt: skip
-def test_words_for_the_strength_of_agreement(contents: Contents, tau: float, words: str) -> None:
-    pairs = contents.table("agreement").assign(tau_b=tau)
-    assert f"The methods {words} " in said(with_tables(contents, agreement=pairs))["agreement"]
-
-
-def test_one_method_has_no_agreement_and_the_report_says_so(make: Make) -> None:
-    contents = make(methods=("gradient",))
-    assert said(contents)["agreement"] == ""
-    assert details(contents)["agreement"].startswith("Only one method has scores")
-    assert "kept" not in said(contents)
-
-
 def test_consensus_is_counted_at_half_of_the_heads(contents: Contents) -> None:
     budget = default_budget(contents)
     assert budget == 36
@@ -297,29 +192,6 @@ def test_consensus_is_counted_at_half_of_the_heads(contents: Contents) -> None:
     )
 
 
-def test_the_noise_ceiling_is_the_root_of_the_reliabilities(contents: Contents) -> None:
-    row = contents.table("correlations").iloc[0]
-    assert ceiling_of(row) == pytest.approx((0.86 * 0.78) ** 0.5)
-    text = said(contents)["data"]
-    assert "Pearson 0.71, Spearman 0.42; the noise lets no more than 0.819 be expected" in text
-    assert text.startswith("Partly the same heads matter on data/reviews.tsv")
-
-
-def test_a_correlation_that_layers_explain_claims_nothing(contents: Contents) -> None:
-    pairs = contents.table("correlations").assign(spearman_p_within_layers=0.3)
-    text = said(with_tables(contents, correlations=pairs))["data"]
-    assert text.startswith("Whether the same heads matter")
-
-
-def test_an_undefined_reliability_has_no_ceiling(contents: Contents) -> None:
-    pairs = contents.table("correlations").assign(
-        reliability_y=-0.2, disattenuated=float("nan"), note="reliability below .3"
-    )
-    changed = with_tables(contents, correlations=pairs)
-    assert "noise" not in said(changed)["data"]
-    assert "Reliability below .3." in details(changed)["data"]
-
-
 def test_additivity_speaks_of_the_interval(contents: Contents) -> None:
     table = contents.table("additivity")
     assert said(contents)["additivity"].startswith("Single effects do not add up: the 36 heads")
@@ -328,22 +200,3 @@ def test_additivity_speaks_of_the_interval(contents: Contents) -> None:
     assert text.startswith("Whether single effects add up stays open: the 36 heads that gradient")
     row = table[(table["method"] == "gradient") & (table["budget"] == 36)].iloc[0]
     assert f"{row['joint']:.3g}".replace("-", "−") in text
-
-
-def test_failures_are_named(contents: Contents) -> None:
-    assert said(contents)["failures"] == "lrp failed and is missing from all that follows."
-
-
-def test_runs_without_tests_claim_no_significance(contents: Contents) -> None:
-    few = dataclasses.replace(contents, tables={"scores": contents.table("scores")}, kind="score")
-    text = said(few)
-    assert set(text) == {"important"}
-    top = contents.table("scores").query("method == 'gradient' and rank == 1").iloc[0]
-    assert f"enc-self.{top['layer']}.{top['head']}" in text["important"]
-    assert "No test says" in text["important"]
-    ablated = contents.table("ablation")
-    only = dataclasses.replace(contents, tables={"ablation": ablated}, kind="ablate")
-    rows = ablated[(ablated["metric"] == "accuracy")]
-    worst = rows.loc[rows["delta"].idxmin()]
-    assert f"({worst['kind']}.{worst['layer']}.{worst['head']})" in said(only)["heads"]
-    assert "headtool test" in details(only)["heads"]

@@ -1,4 +1,4 @@
-"""The page as text: self-contained, well-formed, escaped, small, and soon there."""
+"""The page as text: self-contained, well-formed, escaped, small, and quickly made."""
 
 from __future__ import annotations
 
@@ -8,52 +8,16 @@ import json
 import re
 import time
 from collections import Counter
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from headtool.reports.contents.run import Contents, read_contents
 from headtool.reports.formats.html import embedded_json, render_html
 
-from ..support import hostile
-from ..support.comparisons import write_comparison
-
-VOID = {"meta", "link", "input", "br", "img", "hr"}
-
-
-class Page(HTMLParser):
-    """Elements with their attributes, and the text of scripts and styles."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.raw: list[tuple[str, dict[str, str | None], str]] = []
-        self.open: list[str] = []
-        self.text = ""
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-        if tag in ("script", "style"):
-            self.raw.append((tag, dict(attrs), ""))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] in ("script", "style"):
-            tag, attributes, text = self.raw[-1]
-            self.raw[-1] = (tag, attributes, text + data)
-        else:
-            self.text += data
+from ...support import hostile
+from ...support.comparisons import write_comparison
+from ...support.html import Page, payload
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +26,7 @@ def page(contents: Contents) -> Page:
 
 
 @pytest.fixture(scope="module")
-def attacked(tmp_path_factory: pytest.TempPathFactory) -> str:
+def attacked_page(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("hostile") / "run"
     write_comparison(folder, **hostile.OPTIONS)
     return render_html(read_contents(folder))
@@ -145,12 +109,6 @@ def test_every_section_is_there(page: Page) -> None:
         assert words in page.text
 
 
-def payload(page: Page) -> dict[str, Any]:
-    (text,) = (text for _, a, text in page.raw if a.get("type") == "application/json")
-    loaded: dict[str, Any] = json.loads(text)
-    return loaded
-
-
 def test_the_page_knows_which_heads_each_method_keeps(page: Page, contents: Contents) -> None:
     data = payload(page)
     kept = contents.table("kept")
@@ -176,10 +134,10 @@ def test_the_static_grid_shows_what_is_kept_at_the_first_budget(
         assert ("removed" in grid[str(number)]) != bool(stays)
 
 
-def test_hostile_names_make_no_element(attacked: str) -> None:
-    page = Page(attacked)
+def test_hostile_names_make_no_element(attacked_page: str) -> None:
+    page = Page(attacked_page)
     assert page.open == []
-    harmless = {tag for tag, _ in Page(attacked).elements}
+    harmless = {tag for tag, _ in Page(attacked_page).elements}
     assert not harmless & {"img", "iframe", "object", "use", "base"}
     assert [a.get("type") for tag, a in page.elements if tag == "script"] == [
         "application/json",
@@ -192,7 +150,7 @@ def test_hostile_names_make_no_element(attacked: str) -> None:
     assert [view["name"] for view in data["views"]][:4] == list(hostile.METHODS)
     assert hostile.SCRIPT in page.text  # shown as text
     assert "49" not in re.findall(r"<!--<script>(\d+)", page.text)
-    assert not set("\x00\x1b\u202e\u2028") & set(attacked)
+    assert not set("\x00\x1b\u202e\u2028") & set(attacked_page)
 
 
 def test_json_cannot_end_its_element() -> None:
@@ -225,7 +183,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def themes() -> list[dict[str, str]]:
-    css = (Path(__file__).parents[2] / "reports/formats/assets/report.css").read_text(
+    css = (Path(__file__).parents[3] / "reports/formats/assets/report.css").read_text(
         encoding="utf-8"
     )
     light, dark, chosen = (

@@ -11,9 +11,9 @@ import pytest
 from headtool.reports.contents.run import read_contents
 from headtool.reports.formats.html import render_html
 
-from ..support import hostile
-from ..support.comparisons import write_comparison
-from .conftest import Open
+from ...support import hostile
+from ...support.comparisons import write_comparison
+from ..conftest import Open
 
 
 def states(page: Any) -> dict[int, str]:

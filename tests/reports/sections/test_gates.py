@@ -9,7 +9,6 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from headtool.reports.charts.lines import Curve, line_chart
 from headtool.reports.contents.run import read_contents
 from headtool.reports.formats.html import render_html
 from headtool.reports.sections.gates import gates_section, sweep_of
@@ -18,7 +17,11 @@ from headtool.reports.writing import write_report
 from headtool.results.runs import write_run
 
 ORIGINAL, ADAPTED = "kept heads, original weights", "kept heads, adapted weights"
+
+
 SCRATCH = "kept heads from scratch"
+
+
 POINTS = {0.01: (20, 0.9), 0.1: (12, 0.8), 0.5: (3, 0.6)}
 
 
@@ -172,18 +175,3 @@ def test_every_format_shows_it(tmp_path: Path) -> None:
     )
     figures = write_report(run, format="figures")
     assert {path.name for path in figures.iterdir()} >= {"sweep.pdf", "sweep.png", "sweep.svg"}
-
-
-def test_marks_do_not_overlap_and_shares_stay_as_they_were() -> None:
-    line = Curve("a", [1.0, 2.0, 30.0], [1.0, 2.0, 3.0], "m0")
-    sizes = {"label": "", "x_label": "", "y_label": "", "width": 400, "height": 200}
-    marks = [(1.0, "one"), (2.0, "two"), (30.0, "far")]
-    drawing = str(line_chart([line], heads=32, marks=marks, **sizes))
-    height = {
-        text: float(re.search(rf'y="([\d.]+)"[^>]*>{text}<', drawing)[1])
-        for text in ("one", "two", "far")
-    }
-    assert height["one"] == height["far"]
-    assert height["one"] - height["two"] >= 12
-    assert ">50%<" in str(line_chart([Curve("a", [0.0, 1.0], [1.0, 2.0], "m0")], **sizes))
-    assert ">50%<" not in drawing

@@ -1,8 +1,7 @@
-"""Heads that change no example: their interval has no width, and readers are told what it means."""
+"""Heads that change no example: the terminal tells what an interval without width means."""
 
 from __future__ import annotations
 
-import dataclasses
 import io
 
 import numpy as np
@@ -11,8 +10,6 @@ from rich.console import Console
 
 from headtool.analysis.assessment import assess
 from headtool.analysis.paired import Paired
-from headtool.reports.contents.run import Contents
-from headtool.reports.sections.page import build_page
 from headtool.reports.terminal.verdicts import test_tables as tables_of
 
 SOURCE = {"model": {"spec": "my/model"}, "data": {"spec": "dev.tsv"}}
@@ -35,16 +32,3 @@ def test_a_head_that_changes_nothing_is_explained_on_a_terminal() -> None:
     assert "undecided" in page
     assert "with 60 examples, up to about 5% of other examples still could change" in page
     assert "width zero" not in shown(3)
-
-
-def effects_text(contents: Contents) -> str:
-    section = next(s for s in build_page(contents).sections if s.name == "effects")
-    return " ".join(section.text)
-
-
-def test_a_head_that_changes_nothing_is_explained_in_a_report(contents: Contents) -> None:
-    tests = contents.table("tests").copy()
-    assert "width zero" not in effects_text(contents)
-    tests.loc[0, ["delta", "ci_low", "ci_high"]] = 0.0
-    flat = dataclasses.replace(contents, tables={**contents.tables, "tests": tests})
-    assert "with 10 examples, up to about 30% of other examples still could" in effects_text(flat)
