@@ -55,7 +55,17 @@ class Axes:
         return element("line", x1=x, x2=x, y1=self.up.end, y2=self.up.start, class_=css)
 
     def beside(self, value: float, text: str, *, gap: int = 7) -> Markup:
-        """Write `text` left of the vertical axis at a value of it, `gap` pixels away."""
+        """Write `text` left of the vertical axis at a value of it, `gap` pixels away.
+
+        Parameters
+        ----------
+        value
+            In the unit of the vertical axis.
+        text
+            What to write.
+        gap
+            Pixels between the text and the axis.
+        """
         return element(
             "text",
             text,
@@ -67,7 +77,15 @@ class Axes:
         )
 
     def below(self, value: float, text: str) -> Markup:
-        """Write `text` under the horizontal axis, at a value of it."""
+        """Write `text` under the horizontal axis, at a value of it.
+
+        Parameters
+        ----------
+        value
+            In the unit of the horizontal axis.
+        text
+            What to write.
+        """
         return element(
             "text",
             text,
@@ -103,12 +121,32 @@ class Axes:
         return parts
 
     def x_name(self, text: str, y: float, *, css: str = "axis") -> Markup:
-        """Write the name of the horizontal axis in its middle, `y` pixels from the top."""
+        """Write the name of the horizontal axis in its middle, `y` pixels from the top.
+
+        Parameters
+        ----------
+        text
+            The name.
+        y
+            Pixels from the top of the drawing.
+        css
+            Classes of the text.
+        """
         middle = (self.across.start + self.across.end) / 2
         return element("text", text, x=middle, y=y, text_anchor="middle", class_=css)
 
     def y_name(self, text: str, x: int = 12, *, css: str = "axis") -> Markup:
-        """Write the name of the vertical axis upwards in its middle, `x` pixels from the left."""
+        """Write the name of the vertical axis upwards in its middle, `x` pixels from the left.
+
+        Parameters
+        ----------
+        text
+            The name.
+        x
+            Pixels from the left of the drawing.
+        css
+            Classes of the text.
+        """
         middle = (self.up.start + self.up.end) / 2
         return element(
             "text",

@@ -30,7 +30,15 @@ _LETTERED = 18  # pixels of a cell that has room for letters
 
 
 def level(value: float, low: float, high: float) -> int:
-    """Step of the colour scale, from 0 to `LEVELS` - 1; -1 for a value that is not finite."""
+    """Step of the colour scale, from 0 to `LEVELS` - 1; -1 for a value that is not finite.
+
+    Parameters
+    ----------
+    value
+        What is to be coloured.
+    low, high
+        Ends of the scale.
+    """
     if not math.isfinite(value):
         return -1
     share = (value - low) / (high - low) if high > low else 0.0
@@ -39,13 +47,28 @@ def level(value: float, low: float, high: float) -> int:
 
 @dataclass(frozen=True)
 class SquareCell:
-    """A head in a grid: its classes, what it is called, and the mark in its middle."""
+    """A head in a grid: its classes, what it is called, and the mark in its middle.
+
+    Attributes
+    ----------
+    classes
+        Classes of the cell.
+    label
+        What it is called.
+    mark
+        The verdict whose mark is in its middle; empty for none.
+    number
+        The head's number in the page's data.
+    roles
+        Roles whose colours the cell can have.
+    letters
+        Letters of these roles.
+    """
 
     classes: str
     label: str
     mark: str = ""
     number: int | None = None
-    """The head's number in the page's data."""
     roles: Sequence[str] = ()
     letters: str = ""
 
@@ -135,7 +158,17 @@ def _cell(cell: SquareCell, x: float, y: float, side: float, interactive: bool) 
 
 
 def mark(verdict: str, x: float, y: float, radius: float) -> Markup | None:
-    """The shape that stands for a verdict; an undecided head has none."""
+    """The shape that stands for a verdict; an undecided head has none.
+
+    Parameters
+    ----------
+    verdict
+        The verdict; empty for none.
+    x, y
+        Middle of the shape, in pixels.
+    radius
+        In pixels.
+    """
     if verdict in ("needed", "removable"):
         return element("circle", cx=x, cy=y, r=radius, class_=f"mark {verdict}")
     if verdict == "harmful":
@@ -149,7 +182,21 @@ def mark(verdict: str, x: float, y: float, radius: float) -> Markup | None:
 
 @dataclass(frozen=True)
 class Effect:
-    """What closing one head changes, with its interval."""
+    """What closing one head changes, with its interval.
+
+    Attributes
+    ----------
+    label
+        What the head is called.
+    value
+        What closing it changes.
+    low, high
+        Ends of the interval; NaN where there is none.
+    verdict
+        The verdict of the test; empty without one.
+    number
+        The head's number in the page's data.
+    """
 
     label: str
     value: float
@@ -168,7 +215,21 @@ def caterpillar(
     width: int,
     height: int = 300,
 ) -> Markup:
-    """Effects in ascending order, each with its interval; a dashed line at `margin`."""
+    """Effects in ascending order, each with its interval; a dashed line at `margin`.
+
+    Parameters
+    ----------
+    effects
+        In any order; those without a value are left out.
+    label
+        What a screen reader calls the figure.
+    y_label
+        Name of the vertical axis.
+    margin
+        Where the dashed line is; NaN for none.
+    width, height
+        In pixels.
+    """
     ordered = sorted((e for e in effects if math.isfinite(e.value)), key=lambda e: e.value)
     left, right, top, bottom = 58, 12, 10, 26
     values = [v for e in ordered for v in (e.value, e.low, e.high)]

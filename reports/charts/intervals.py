@@ -20,7 +20,21 @@ __all__ = ["Interval", "interval_chart"]
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate with its interval on a line of its own."""
+    """An estimate with its interval on a line of its own.
+
+    Attributes
+    ----------
+    label
+        What stands left of it.
+    value
+        The estimate.
+    low, high
+        Ends of its interval; NaN where there is none.
+    css
+        Class of its colour.
+    note
+        What stands right of it.
+    """
 
     label: str
     value: float

@@ -20,7 +20,23 @@ __all__ = ["Curve", "line_chart"]
 
 @dataclass(frozen=True)
 class Curve:
-    """A curve with its band; `css` gives its colour and dash, `label` stands at its end."""
+    """A curve with its band; `css` gives its colour and dash, `label` stands at its end.
+
+    Attributes
+    ----------
+    name
+        What the curve is called under the pointer.
+    x, y
+        Its points; one that is not finite interrupts the line.
+    css
+        Class of its colour and dash.
+    low, high
+        Ends of its band at every point; empty for none.
+    label
+        What stands at its end; None for nothing.
+    dots
+        Whether its points are marked.
+    """
 
     name: str
     x: Sequence[float]

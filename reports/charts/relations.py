@@ -26,7 +26,21 @@ def matrix(
     text: Mapping[tuple[str, str], str] | None = None,
     size: int = 66,
 ) -> Markup:
-    """A square of coefficients between -1 and 1, with the numbers in it."""
+    """A square of coefficients between -1 and 1, with the numbers in it.
+
+    Parameters
+    ----------
+    names
+        Of the rows and of the columns.
+    values
+        Coefficients by pair of names; NaN or missing where undefined.
+    label
+        What a screen reader calls the figure.
+    text
+        What each pair tells under the pointer.
+    size
+        Width of a cell in pixels, the gap included.
+    """
     shown = [clip(name, 14) for name in names]
     margin = 14 + 7 * max(map(len, shown), default=0)
     parts: list[Markup] = []
@@ -101,7 +115,21 @@ def coefficient(value: float) -> str:
 
 @dataclass(frozen=True)
 class Point:
-    """A head in a scatter plot."""
+    """A head in a scatter plot.
+
+    Attributes
+    ----------
+    x, y
+        The head's effects on the two data sets.
+    label
+        What it is called.
+    verdict
+        The verdict of the test; empty without one.
+    number
+        The head's number in the page's data.
+    named
+        Whether its name stands beside it, where there is room.
+    """
 
     x: float
     y: float
@@ -120,7 +148,19 @@ def scatter(
     width: int = 420,
     height: int = 380,
 ) -> Markup:
-    """Heads by what they are worth on two data sets, with lines at zero."""
+    """Heads by what they are worth on two data sets, with lines at zero.
+
+    Parameters
+    ----------
+    points
+        The heads; those without both effects are left out.
+    label
+        What a screen reader calls the figure.
+    x_label, y_label
+        Names of the axes.
+    width, height
+        In pixels.
+    """
     left, right, top, bottom = 58, 14, 10, 44
     across = Scale.around([p.x for p in points], left, width - right, include=(0.0,))
     up = Scale.around([p.y for p in points], height - bottom, top, include=(0.0,))

@@ -36,7 +36,17 @@ def role_legend(roles: Sequence[str]) -> list[tuple[Markup, str]]:
 
 
 def stripes(roles: Sequence[str], x: float, y: float, side: float) -> Markup:
-    """A cell in the colours of its roles, side by side."""
+    """A cell in the colours of its roles, side by side.
+
+    Parameters
+    ----------
+    roles
+        At least one.
+    x, y
+        Upper left corner of the cell, in pixels.
+    side
+        Its width and height, in pixels.
+    """
     width = side / len(roles)
     return element(
         "g",

@@ -116,7 +116,15 @@ def level_of(contents: Contents) -> str:
 
 
 def interval(row: Any, name: str = "") -> str:
-    """Ends of the interval of a row, or of one of its columns."""
+    """Ends of the interval of a row, or of one of its columns.
+
+    Parameters
+    ----------
+    row
+        A row with the columns ``low`` and ``high``, or ``NAME_low`` and ``NAME_high``.
+    name
+        Which of its columns the interval is of; empty for the row's own.
+    """
     low, high = (row["low"], row["high"]) if not name else (row[f"{name}_low"], row[f"{name}_high"])
     if math.isnan(low) or math.isnan(high):
         return "no interval"
@@ -128,6 +136,13 @@ def band_of(contents: Contents, rows: Any) -> tuple[Any, Any]:
 
     The band is of differences from the whole model; put at its value, one may reach beyond what the
     metric allows. Takes one row of the curves, or several.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    rows
+        One row of the curves, or several.
     """
     import numpy as np
 
@@ -138,7 +153,15 @@ def band_of(contents: Contents, rows: Any) -> tuple[Any, Any]:
 
 
 def signed(contents: Contents, delta: pd.Series) -> pd.Series:
-    """Changes of the metric, positive for the better."""
+    """Changes of the metric, positive for the better.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    delta
+        Changes of its metric, masked minus whole.
+    """
     return delta if contents.higher_is_better else -delta
 
 

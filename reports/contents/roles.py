@@ -49,6 +49,13 @@ def letter_of(role: str) -> str:
 class HeadRoles:
     """Which roles each head of a run has.
 
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        Its heads.
+
     Attributes
     ----------
     known

@@ -15,7 +15,15 @@ __all__ = ["Procedure", "describe_procedure"]
 
 @dataclass(frozen=True)
 class Procedure:
-    """Sentences on the procedure, and the references that they rest on."""
+    """Sentences on the procedure, and the references that they rest on.
+
+    Attributes
+    ----------
+    sentences
+        How the numbers were made.
+    references
+        What to cite for it.
+    """
 
     sentences: tuple[str, ...]
     references: tuple[str, ...]

@@ -30,7 +30,15 @@ _STYLE: Any = {
 
 
 def check_figure(path: Path, *, force: bool) -> None:
-    """Refuse, before any work is done, a file that could not be written later."""
+    """Refuse, before any work is done, a file that could not be written later.
+
+    Parameters
+    ----------
+    path
+        The file; its ending says the format.
+    force
+        Whether a file that is there may be replaced.
+    """
     ending = path.suffix.removeprefix(".")
     if ending not in FORMATS:
         raise unknown(f"format of `figure` {path}:", ending, FORMATS)

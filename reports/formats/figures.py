@@ -74,6 +74,15 @@ def write_figures(
     """Write every figure that the run has tables for, in each of the formats.
 
     Letters that the font lacks, in a name of somebody's, are drawn as boxes; a log record says so.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    folder
+        Where to; it exists.
+    formats
+        Some of `FORMATS`.
     """
     import matplotlib as mpl
 

@@ -46,7 +46,15 @@ def _methods(contents: Contents) -> list[str]:
 
 
 def draw_survival(contents: Contents, axes: Any) -> None:
-    """A row per method, a column per role: heads kept, beside those expected within layers."""
+    """A row per method, a column per role: heads kept, beside those expected within layers.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    axes
+        Where to draw: a row per method, a column per role.
+    """
     table = contents.table("role_survival")
     table, alpha = table[table["heads"] > 0], alpha_of(contents)
     roles = [str(role) for role in table["role"].unique()]
@@ -78,7 +86,19 @@ def draw_survival(contents: Contents, axes: Any) -> None:
 
 
 def draw_scores(contents: Contents, heads: Heads, roles: HeadRoles, axis: Axes) -> None:
-    """A point per head, in the shape of its first role; coefficients as the run has them."""
+    """A point per head, in the shape of its first role; coefficients as the run has them.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    roles
+        The roles of these heads.
+    axis
+        Where to draw.
+    """
     pair = score_pair(contents.methods)
     assert pair is not None
     by_method = [scores_of(contents, heads, method) for method in pair]

@@ -22,7 +22,15 @@ __all__ = ["additivity_section", "curves_section"]
 
 
 def curves_section(contents: Contents, text: Sequence[str]) -> Section | None:
-    """Metric against the share of heads removed, with random masks and areas between curves."""
+    """Metric against the share of heads removed, with random masks and areas between curves.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    text
+        Paragraphs that open the section.
+    """
     curves = contents.table("curves")
     curves = curves[curves["draw"] == -1]
     if curves.empty:
@@ -274,7 +282,15 @@ def _data(contents: Contents, rows: pd.DataFrame) -> dict[str, object]:
 
 
 def additivity_section(contents: Contents, text: Sequence[str]) -> Section | None:
-    """Whether effects of single heads add up, and what choosing on the same examples flatters."""
+    """Whether effects of single heads add up, and what choosing on the same examples flatters.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    text
+        Paragraphs that open the section.
+    """
     figures = [*_additivity_figure(contents), *_optimism_figure(contents)]
     if not figures:
         return None

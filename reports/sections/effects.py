@@ -21,7 +21,19 @@ __all__ = ["effects_section"]
 def effects_section(
     contents: Contents, heads: Heads, roles: HeadRoles, text: Sequence[str]
 ) -> Section | None:
-    """What closing single heads changes, and the table of all heads."""
+    """What closing single heads changes, and the table of all heads.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    roles
+        The roles of these heads.
+    text
+        Paragraphs that open the section.
+    """
     if not heads.effects:
         return None
     metric = contents.measure

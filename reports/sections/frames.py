@@ -15,7 +15,15 @@ __all__ = ["frame_table"]
 def frame_table(
     name: str, caption: str, frame: pd.DataFrame, *, can_filter: bool = False
 ) -> DataTable:
-    """A frame as it is, with numbers in short."""
+    """A frame as it is, with numbers in short.
+
+    Parameters
+    ----------
+    name, caption, can_filter
+        As for `headtool.reports.blocks.DataTable`.
+    frame
+        Its columns and rows.
+    """
     numeric = [frame[column].dtype.kind in "iuf" for column in frame.columns]
     columns = [
         Column(str(title).replace("_", " ").strip(), is_number)

@@ -35,7 +35,19 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # one character a head in the 
 def heads_section(
     contents: Contents, heads: Heads, roles: HeadRoles, text: Sequence[str]
 ) -> Section | None:
-    """Which heads each method keeps, on the grid of layers and heads."""
+    """Which heads each method keeps, on the grid of layers and heads.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    roles
+        The roles of these heads.
+    text
+        Paragraphs that open the section.
+    """
     choices = choices_of(contents, heads, roles)
     if choices is None:
         return None

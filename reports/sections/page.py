@@ -30,7 +30,31 @@ __all__ = ["Page", "build_page", "opening", "origin", "subtitle"]
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that the template prints."""
+    """Everything that the template prints.
+
+    Attributes
+    ----------
+    title, subtitle
+        What was compared, in two lines.
+    created
+        The day on which the run was written.
+    opening
+        What was found, in paragraphs.
+    verdicts
+        How many heads have which verdict; empty without tests.
+    warnings
+        What a reader must keep in mind, a sentence each.
+    sections
+        The sections that the run has tables for.
+    procedure
+        How the numbers were made.
+    origin
+        What reproduces the run, as name and value.
+    command
+        The command that made it.
+    data
+        What the page's script knows.
+    """
 
     title: str
     subtitle: str

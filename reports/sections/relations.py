@@ -31,7 +31,19 @@ _DIAGONAL = " On the diagonal: of a method with itself on other examples."
 def agreement_section(
     contents: Contents, heads: Heads, roles: HeadRoles, text: Sequence[str]
 ) -> Section | None:
-    """How alike the methods rank heads and which they keep."""
+    """How alike the methods rank heads and which they keep.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    roles
+        The roles of these heads.
+    text
+        Paragraphs that open the section.
+    """
     pairs = contents.table("agreement")
     if pairs.empty:
         return Section("agreement", "Do the methods agree?", text=text) if any(text) else None
@@ -184,7 +196,17 @@ def _overlap_tables(contents: Contents) -> list[DataTable]:
 
 
 def data_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Section | None:
-    """Whether the same heads matter on other data."""
+    """Whether the same heads matter on other data.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    text
+        Paragraphs that open the section.
+    """
     pairs = contents.table("correlations")
     if pairs.empty:
         return None

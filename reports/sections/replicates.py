@@ -16,7 +16,15 @@ __all__ = ["replicate_section"]
 
 
 def replicate_section(contents: Contents, text: Sequence[str]) -> Section | None:
-    """What models trained with other seeds have in common."""
+    """What models trained with other seeds have in common.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    text
+        Paragraphs that open the section.
+    """
     whole = whole_models(contents)
     if len(whole) < 2:
         return None

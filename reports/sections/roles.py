@@ -20,7 +20,15 @@ __all__ = ["roles_section", "survival_words"]
 
 
 def roles_section(contents: Contents, text: Sequence[str]) -> Section | None:
-    """How many heads have each role, which they are, and which of them each method leaves."""
+    """How many heads have each role, which they are, and which of them each method leaves.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    text
+        Paragraphs that open the section.
+    """
     if contents.table("roles").empty and contents.table("role_survival").empty:
         return None
     survival = contents.table("role_survival")
@@ -137,7 +145,17 @@ def _survival_table(contents: Contents) -> list[DataTable]:
 
 
 def survival_words(contents: Contents, method: str, budget: int) -> str:
-    """How many heads of each role a method keeps at a budget; empty where nothing is known."""
+    """How many heads of each role a method keeps at a budget; empty where nothing is known.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    method
+        One of its methods.
+    budget
+        How many heads are removed.
+    """
     table = contents.table("role_survival")
     rows = table[(table["method"] == method) & (table["budget"] == budget) & (table["heads"] > 0)]
     known = [

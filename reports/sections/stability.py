@@ -24,7 +24,17 @@ _FEW = 300  # heads up to which every square of the small grids is named
 
 
 def stability_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Section | None:
-    """How often each head stays, and how alike rankings are, on random halves of the examples."""
+    """How often each head stays, and how alike rankings are, on random halves of the examples.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    text
+        Paragraphs that open the section.
+    """
     table = contents.table("subsamples")
     if table.empty:
         return None

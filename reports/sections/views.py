@@ -21,7 +21,17 @@ CONSENSUS = "consensus"
 
 
 def choices_of(contents: Contents, heads: Heads, roles: HeadRoles) -> Choices | None:
-    """What there is to choose from; None for a run without scores, effects or roles."""
+    """What there is to choose from; None for a run without scores, effects or roles.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    roles
+        The roles of these heads.
+    """
     views = _score_views(contents, heads) or _effect_view(contents, heads)
     by_role = [View("roles", "", [-1] * len(heads.places), [], by_role=True)] if roles.known else []
     if not views and not by_role:

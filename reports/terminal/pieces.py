@@ -27,6 +27,13 @@ class HeatMap:
     """Layers down, heads across, brighter for more important within the kind.
 
     Numbers get as many digits as the terminal has room for.
+
+    Attributes
+    ----------
+    kind
+        Attention kind of the heads.
+    rows
+        Scores of the heads by layer; what is not finite is a dash.
     """
 
     kind: str

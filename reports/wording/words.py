@@ -65,7 +65,17 @@ def percent(share: float) -> str:
 
 
 def count(amount: int, noun: str, plural: str | None = None) -> str:
-    """Write an amount with its noun: ``one head``, ``12 heads``."""
+    """Write an amount with its noun: ``one head``, ``12 heads``.
+
+    Parameters
+    ----------
+    amount
+        How many.
+    noun
+        What they are, in the singular.
+    plural
+        Its plural; None: with an s.
+    """
     written = _WORDS[amount] if 0 < amount < len(_WORDS) else str(amount)
     return f"{written} {noun if amount == 1 else plural or noun + 's'}"
 
