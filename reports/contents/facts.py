@@ -29,6 +29,7 @@ __all__ = [
     "tested_effects",
     "unchanged_note",
     "whole_models",
+    "why_uncorrected",
 ]
 
 VERDICTS = ("needed", "removable", "harmful", "undecided")
@@ -163,6 +164,13 @@ def signed(contents: Contents, delta: pd.Series) -> pd.Series:
         Changes of its metric, masked minus whole.
     """
     return delta if contents.higher_is_better else -delta
+
+
+def why_uncorrected(row: Any) -> str:
+    """Why the correlation of a pair of data sets is not corrected for noise."""
+    if math.isnan(row["reliability_x"]) or math.isnan(row["reliability_y"]):
+        return "reliability unknown"
+    return "correlation undefined" if math.isnan(row["pearson"]) else "reliability too low"
 
 
 def ceiling_of(row: Any) -> float:

@@ -177,7 +177,7 @@ def _testing(contents: Contents) -> _Part:
     within = "" if math.isnan(margin) else f" of {given(margin)}"
     said.append(
         f"A head is removable if its loss is shown to be smaller than the margin{within}, "
-        "which is more than not being significant."
+        "which takes more than a test that is not significant."
     )
     return said, [*cited, _NONINFERIORITY]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from headtool.reports.blocks import Finding
-from headtool.reports.contents.facts import alpha_of, ceiling_of, interval
+from headtool.reports.contents.facts import alpha_of, ceiling_of, interval, why_uncorrected
 from headtool.reports.contents.run import Contents
 from headtool.reports.wording.words import (
     count,
@@ -34,7 +34,7 @@ def agreement_finding(contents: Contents) -> Finding | None:
     pairs = pairs.dropna(subset=["tau_b"])
     if pairs.empty:
         return Finding(
-            "agreement", "", "Whether the rankings agree is undefined: they have ties only."
+            "agreement", "", "Whether the rankings agree is undefined: all heads are tied."
         )
     ordered = pairs.sort_values("tau_b", ascending=False, kind="stable")
     most, least = ordered.iloc[0], ordered.iloc[-1]
@@ -64,7 +64,7 @@ def agreement_finding(contents: Contents) -> Finding | None:
             f"noise in the rankings: tau-b {listed(own)}. "
         )
     detail += (
-        "Heads of one layer resemble each other, which makes methods agree that tell no more than "
+        "Heads of one layer resemble each other, so methods can agree merely because they tell "
         f"layers apart. {_beyond(beyond, len(pairs))} beyond that (tau-b, heads permuted within "
         f"layers, p < {given(alpha)}, not corrected)."
     )
@@ -97,7 +97,7 @@ def data_finding(contents: Contents) -> Finding | None:
     limit = (
         ""
         if math.isnan(ceiling)
-        else f"; the noise lets no more than {number(ceiling)} be expected"
+        else f"; at most about {number(ceiling)} can be expected, given the noise"
     )
     same = row["spearman_p_within_layers"] < alpha and row["spearman"] > 0
     opening = (
@@ -129,7 +129,13 @@ def data_finding(contents: Contents) -> Finding | None:
             f"{number(pair['reliability_x'])} and {number(pair['reliability_y'])}"
         )
         if math.isnan(pair["disattenuated"]):
-            detail += f". {sentence(pair['note'])} " if pair["note"] else "; not disattenuated. "
+            detail += (
+                f". {sentence(pair['note'])} "
+                if pair["note"]
+                else f"; Pearson's r is not corrected for noise: {why_uncorrected(pair)}. "
+            )
         else:
-            detail += f", Pearson's r without the noise {number(pair['disattenuated'])}. "
+            detail += (
+                f"; corrected for this noise, Pearson's r is {number(pair['disattenuated'])}. "
+            )
     return Finding("data", headline, detail.replace("..", ".").strip())

@@ -30,7 +30,7 @@ def replicate_finding(contents: Contents) -> Finding | None:
     headline += f", rankings of the heads agree with a mean tau-b of {listed(heads)}"
     layers = [f"{number(row['layer_spearman'])} for {n}" for n, row in by_method.iterrows()]
     if by_method["layer_spearman"].notna().any():
-        headline += f", and the layers' with a mean Spearman correlation of {listed(layers)}"
+        headline += f", rankings of the layers with a mean Spearman correlation of {listed(layers)}"
     alpha = alpha_of(contents)
     beyond = int((pairs["tau_b_p_within_layers"] < alpha).sum())
     detail = (

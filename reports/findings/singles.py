@@ -114,5 +114,5 @@ def effect_finding(contents: Contents) -> Finding | None:
         f"{doing} changes {contents.measure} by {ends[0]} to {ends[1]}.",
         ""
         if contents.all_but_one
-        else "Whether these changes are more than chance, headtool test tells from the same run.",
+        else "Use headtool test on this run to see whether these changes are more than chance.",
     )

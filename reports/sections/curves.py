@@ -385,7 +385,7 @@ def _optimism_figure(contents: Contents) -> list[Figure]:
         interval_chart(
             lines,
             label="How much better each selection does on the very examples that made it",
-            x_label=f"{contents.measure} that selection flatters by",
+            x_label=f"optimism, in {contents.measure}",
             width=width,
         )
         for width in (620, 350)
@@ -395,7 +395,7 @@ def _optimism_figure(contents: Contents) -> list[Figure]:
         Figure(
             [Panel(drawings[0], narrow=drawings[1])],
             f"With {share} of the heads removed: how much better a mask does on the evaluation "
-            "examples if these very examples selected it, instead of others. Everything else in "
-            "this report was selected on others.",
+            "examples if it was selected on the same examples rather than on others. Everything "
+            "else in this report was selected on others.",
         )
     ]

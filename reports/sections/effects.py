@@ -98,7 +98,7 @@ def _table(contents: Contents, heads: Heads, roles: HeadRoles) -> DataTable:
     if heads.tests:
         columns.append(Column("verdict", is_number=False))
     if tested:
-        columns.append(Column("detectable"))
+        columns.append(Column("detectable effect"))
     scores = contents.table("scores")
     ranks = {
         method: dict(zip(places(part), part["rank"].astype(int).tolist(), strict=True))
@@ -138,7 +138,11 @@ def _best_table(contents: Contents) -> list[DataTable]:
     table = contents.table("best")
     if table.empty:
         return []
-    columns = [Column("head", is_number=False), Column("effect"), Column("on the other half")]
+    columns = [
+        Column("head", is_number=False),
+        Column("effect"),
+        Column("on the half that chose it"),
+    ]
     rows = [
         [
             Cell(head_name(row)),

@@ -97,7 +97,7 @@ def _kept_table(heads: Heads, choices: Choices) -> DataTable:
     sites = list(dict.fromkeys((kind, layer) for kind, layer, _ in heads.places))
     columns = [Column("layer", is_number=False)]
     columns += [Column(view.name, is_number=False) for view in views]
-    columns += [Column("all of them", is_number=False)] if len(views) > 1 else []
+    columns += [Column("kept by all", is_number=False)] if len(views) > 1 else []
     rows = []
     for site in sites:
         members = [i for i, place in enumerate(heads.places) if place[:2] == site]

@@ -201,12 +201,14 @@ def _origin_of_roles(contents: Contents) -> list[tuple[str, str]]:
     source = roles.get("treebank", roles.get("data"))
     if isinstance(source, Mapping):
         rows = [
-            ("roles on", _joined(source, "spec")),
-            ("roles on SHA-256", _joined(source, "sha256")),
+            ("roles measured on", _joined(source, "spec")),
+            ("SHA-256 of that data", _joined(source, "sha256")),
         ]
     options = roles.get("options")
     if isinstance(options, Mapping):
-        rows.append(("roles by", ", ".join(f"{k}={_plain(v)}" for k, v in options.items())))
+        rows.append(
+            ("options of the roles", ", ".join(f"{k}={_plain(v)}" for k, v in options.items()))
+        )
     return [*rows, ("roles made with", str(roles.get("command", "")))]
 
 

@@ -137,7 +137,7 @@ def _agreement_table(table: pd.DataFrame) -> DataTable:
     columns = [
         Column("method", is_number=False),
         *(Column(title) for title in ("tau-b", "interval", "Spearman", "interval")),
-        *(Column(title) for title in ("rank-biased overlap", "interval", "of any order")),
+        *(Column(title) for title in ("rank-biased overlap", "interval", "by chance")),
     ]
     rows = [
         [
@@ -164,7 +164,7 @@ def _count_tables(contents: Contents) -> list[DataTable]:
     if table.empty:
         return []
     titles = (
-        *("kept", "Jaccard", "interval", "of random heads of the same layers"),
+        *("kept", "Jaccard", "interval", "random heads of the same layers"),
         *("stably kept", "by chance at most", "stably removed", "by chance at most"),
         "tied at the cut",
     )

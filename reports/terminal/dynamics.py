@@ -33,7 +33,7 @@ def dynamics_tables(
     yield Text(f"{metric} of the whole model, and what is left of it without heads, by {method}")
     shares = list(dict.fromkeys(curves["share"]))
     removed = [f"-{share:.0%}" for share in shares[1:]]
-    table = bare_table("checkpoint", metric, *removed, "90% left until", "mean")
+    table = bare_table("checkpoint", metric, *removed, "90% left up to", "mean")
     summary = tables["prunability"].set_index("checkpoint")
     for name, group in curves.groupby("checkpoint", sort=False):
         left = dict(zip(group["share"], group["relative"], strict=True))
@@ -52,8 +52,10 @@ def dynamics_tables(
         row["checkpoint_y"]: row
         for _, row in stability.drop_duplicates("checkpoint_y", keep="last").iterrows()
     }
-    yield Text("ranks of heads against the checkpoint before, and against the last", style="dim")
-    table = bare_table("checkpoint", "Spearman, before", "last", "better half kept, before", "last")
+    yield Text("ranks of heads against the previous checkpoint, and against the last", style="dim")
+    table = bare_table(
+        "checkpoint", "Spearman, previous", "last", "same half kept, previous", "last"
+    )
     final = stability[stability["checkpoint_y"] == last].set_index("checkpoint_x")
     for name in dict.fromkeys(curves["checkpoint"]):
         cells = []

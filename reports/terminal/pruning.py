@@ -67,8 +67,8 @@ def pruning_tables(
     if len(savings):
         first = savings.iloc[0]
         yield Text(
-            f"FLOPs of {first['sequence_length']} tokens; outputs are the masked model's to "
-            f"{first['difference']:.1e} of the largest",
+            f"FLOPs of {first['sequence_length']} tokens; outputs equal the masked model's to "
+            f"within {first['difference']:.1e} of the largest",
             style="dim",
         )
     if quality:

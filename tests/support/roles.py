@@ -32,7 +32,7 @@ SOURCE: dict[str, Any] = {
     "model": {"spec": "models/sentiment", "sha256": SHA},
     "data": {"spec": "bank.conllu", "examples": 40, "sha256": SHA},
     "options": {"correction": "holm", "alpha": 0.05},
-    "notes": ["rare-token of enc-self: the data has no query for it"],
+    "notes": ["rare-token of enc-self: no token of the data can show it"],
 }
 
 

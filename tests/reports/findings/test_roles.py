@@ -32,7 +32,7 @@ def test_what_is_proven_is_said_with_its_numbers(with_known_roles: Contents) -> 
     assert all(method in headline for method in others)
     assert "holds for positional heads" in headline
     assert "is not shown for syntactic heads" in headline
-    assert "cannot be asked of rare-token heads" in headline
+    assert "cannot be tested for rare-token heads" in headline
     assert "syntactic heads with" not in headline
     tested = int(survival["p_adjusted"].notna().sum())
     assert f"over all {tested} tests" in detail
@@ -54,7 +54,7 @@ def test_heads_without_roles_that_survive_are_told(make: Make, tmp_path: Path) -
     write_roles(tmp_path / "roles", role_frame({"positional": having}))
     headline, detail = claim(with_roles(contents, tmp_path / "roles"))
     assert headline.startswith("No method")
-    assert detail.startswith("Heads without any role survive more often than chance, too, by grad")
+    assert detail.startswith("Heads without any role also survive more often than chance (by grad")
 
 
 def test_no_role_at_all_cannot_be_tested(make: Make, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_the_share_that_can_go_is_where_the_curve_leaves_the_margin(contents: Co
     assert said(many)["curves"] == (
         "No heads removed together are shown to cost less than 0.01 of accuracy: the 95% band is "
         "not within that margin even at the first step, whichever method chooses them. By the "
-        "estimate alone, 36 of the 72 heads (50%) can go in the order of gradient."
+        "estimate alone, 36 of the 72 heads (50%), chosen by gradient, can go."
     )
     assert "50% for gradient, 40.3% for ablation" in details(many)["curves"]
     assert "band is not within it even at the first step" in details(many)["curves"]
@@ -51,9 +51,9 @@ def test_the_lead_is_how_far_the_band_stays_within_the_margin(contents: Contents
     assert 0 < share < reach(narrow, "gradient", "delta", 0.01)
     found = with_tables(on_many_examples(contents), curves=narrow)
     assert said(found)["curves"] == (
-        f"Removed together, {round(72 * share)} of the 72 heads ({100 * share:.1f}%) can go in the "
-        "order of gradient before the 95% band of accuracy leaves the margin of 0.01; by the "
-        "estimate alone, 36 of the 72 heads (50%) can go in the order of gradient."
+        f"Removed together, {round(72 * share)} of the 72 heads ({100 * share:.1f}%), chosen by "
+        "gradient, can go before the 95% band of accuracy leaves the margin of 0.01; by the "
+        "estimate alone, 36 of the 72 heads (50%), chosen by gradient, can go."
     )
     assert (
         f"Before the 95% band leaves it: {100 * share:.1f}% for gradient, "
@@ -66,7 +66,7 @@ def test_methods_that_reach_equally_far_are_all_named(contents: Contents) -> Non
     twin = curves[curves["method"] == "gradient"].assign(method="gates")
     tied = pd.concat([curves[curves["method"] != "gates"], twin], ignore_index=True)
     text = said(with_tables(on_many_examples(contents), curves=tied))["curves"]
-    assert "can go in the order of gradient or gates (both as far)." in text
+    assert "chosen by gradient or gates (both reach equally far), can go." in text
 
 
 def test_a_margin_finer_than_the_examples_is_not_resolved(make: Make) -> None:

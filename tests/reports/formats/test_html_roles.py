@@ -72,7 +72,7 @@ def test_without_roles_the_page_says_nothing_of_them(contents: Contents) -> None
 
 
 def test_notes_and_origin_of_the_roles_are_told(role_page: Page) -> None:
-    assert "Roles: rare-token of enc-self: the data has no query for it." in role_page.text
+    assert "Roles: rare-token of enc-self: no token of the data can show it." in role_page.text
     assert "headtool roles --treebank bank.conllu --out roles" in role_page.text
     assert "specialized heads do the heavy lifting" in role_page.text
 

@@ -52,7 +52,7 @@ def test_a_method_without_stability_has_no_place_there(subsampled: Contents) -> 
     (section,) = [one for one in page.sections if one.name == "stability"]
     assert section.data["frequency"]["times"][1] is None
     assert [panel.title for panel in section.figures[0].panels] == ["gradient"]
-    assert "gradient ranks the heads with a tau-b of" in section_headline(page)
+    assert "rankings by gradient agree with a tau-b of" in section_headline(page)
 
 
 def subsample_names() -> tuple[str, ...]:
@@ -66,4 +66,4 @@ def section_headline(page: object) -> str:
 def test_a_run_without_subsamples_has_no_such_section(compared: Path) -> None:
     page = build_page(read_contents(compared))
     assert "stability" not in [section.name for section in page.sections]
-    assert "From one random half" not in " ".join(page.opening)
+    assert "Between random halves" not in " ".join(page.opening)
