@@ -10,15 +10,23 @@ from headtool.reports.contents.facts import alpha_of
 from headtool.reports.contents.heads import Heads
 from headtool.reports.contents.roles import HeadRoles, letter_of, role_name
 from headtool.reports.contents.run import Contents, records
+from headtool.reports.formats.style import GREY, new_figure
 from headtool.reports.sections.scores import score_pair, scores_of
 from headtool.reports.wording.words import number, p_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["ROLE_COLOURS", "draw_scores", "draw_survival", "shaped"]
+__all__ = [
+    "ROLE_COLOURS",
+    "draw_scores",
+    "draw_survival",
+    "scores_figure",
+    "survival_figure",
+    "survival_shape",
+]
 
-_GREY = "#6F757C"
 _UNSEEN = "not looked at"
 _SHAPES = {"P": "o", "S": "s", "R": "^", "E": "D", "U": "v", "F": "X", "V": "<", "I": ">"}
 ROLE_COLOURS = {
@@ -30,12 +38,12 @@ ROLE_COLOURS = {
     "F": "#4338A8",
     "V": "#56B4E9",
     "I": "#7A5A00",
-    "?": _GREY,
+    "?": GREY,
 }
 """Colours by the letter of a role, told apart with any colour vision."""
 
 
-def shaped(contents: Contents) -> tuple[int, int]:
+def survival_shape(contents: Contents) -> tuple[int, int]:
     """How many methods and roles the figure of survival shows."""
     table = contents.table("role_survival")
     return len(_methods(contents)), table.loc[table["heads"] > 0, "role"].nunique()
@@ -43,6 +51,30 @@ def shaped(contents: Contents) -> tuple[int, int]:
 
 def _methods(contents: Contents) -> list[str]:
     return [str(name) for name in contents.table("role_survival")["method"].unique()]
+
+
+def survival_figure(contents: Contents) -> Figure:
+    """Heads of each role that each method keeps."""
+    methods, roles = survival_shape(contents)
+    width = max(2.2, min(7.5, 0.5 + 1.05 * roles))
+    figure, axes = new_figure(methods, roles, width=width, height=0.35 + 0.95 * methods)
+    draw_survival(contents, axes)
+    return figure
+
+
+def scores_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
+    """Two methods' scores of every head, relevance over confidence where both are there.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads, roles
+        Its heads, and their roles.
+    """
+    figure, axes = new_figure(width=3.4, height=2.9)
+    draw_scores(contents, heads, roles, axes[0][0])
+    return figure
 
 
 def draw_survival(contents: Contents, axes: Any) -> None:
@@ -63,10 +95,10 @@ def draw_survival(contents: Contents, axes: Any) -> None:
         for axis, role in zip(row, roles, strict=True):
             part = table[(table["method"] == method) & (table["role"] == role)]
             part = part.sort_values("budget")
-            colour = _GREY if role_name(role) != role else ROLE_COLOURS[letter_of(role)]
+            colour = GREY if role_name(role) != role else ROLE_COLOURS[letter_of(role)]
             share, heads = 100 * part["share"], int(part["heads"].iloc[0])
             axis.plot(
-                share, part["expected_within_layers"], color=_GREY, linestyle="--", linewidth=0.9
+                share, part["expected_within_layers"], color=GREY, linestyle="--", linewidth=0.9
             )
             axis.plot(share, part["kept"], color=colour)
             clear = (part["p_adjusted"] <= alpha).to_numpy()

@@ -14,7 +14,8 @@ from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.findings.procedure import Procedure, describe_procedure
 from headtool.reports.findings.summary import findings
-from headtool.reports.sections.curves import additivity_section, curves_section
+from headtool.reports.sections.additivity import additivity_section
+from headtool.reports.sections.curves import curves_section
 from headtool.reports.sections.dynamics import dynamics_section
 from headtool.reports.sections.effects import effects_section
 from headtool.reports.sections.gates import gates_section

@@ -8,7 +8,8 @@ import re
 import pytest
 
 from headtool.reports.contents.run import Contents
-from headtool.reports.formats import figures
+from headtool.reports.formats.curve_figures import draw_curve
+from headtool.reports.formats.style import new_figure
 from headtool.reports.sections import curves as curve_sections
 from headtool.reports.sections.page import build_page
 
@@ -46,8 +47,8 @@ def test_bands_are_drawn_within_the_range(contents: Contents, metric: str, most:
     rows = shown.table("curves").query("method == 'gradient' and draw == -1")
     line = curve_sections._line(shown, rows, "gradient", "m0")
     assert max(line.high) == pytest.approx(most)
-    _, axes = figures._new()
+    _, axes = new_figure()
     axis = axes[0][0]
-    figures._curve(axis, shown, rows, {"color": "black"}, "gradient")
+    draw_curve(axis, shown, rows, {"color": "black"}, "gradient")
     drawn = axis.collections[0].get_paths()[0].vertices[:, 1]
     assert drawn.max() == pytest.approx(most)
