@@ -41,7 +41,7 @@ from headtool.analysis.power import TARGET_POWER, examples_needed, minimum_detec
 from headtool.analysis.resampling import bootstrap_deltas
 from headtool.analysis.significance import choose_test, paired_tests
 from headtool.errors import HeadtoolError
-from headtool.heads import Head
+from headtool.heads import Head, head_name
 from headtool.metrics.base import Metric
 from headtool.results.outcomes import Outcomes
 
@@ -133,7 +133,7 @@ class HeadTests:
 
         columns = ("delta", "ci_low", "ci_high", "p_adjusted", "verdict")
         rows = [
-            (f"{row['kind']}.{row['layer']}.{row['head']}", *(row[name] for name in columns))
+            (head_name(row), *(row[name] for name in columns))
             for row in self.frame.nsmallest(8, "p").to_dict("records")
         ]
         counts = self.frame["verdict"].value_counts()

@@ -231,11 +231,11 @@ def _notes(
         if data.rescore is None:
             notes.append(f"no examples of {data.name}: no interval over examples, no reliability")
         elif math.isnan(reliability):
-            notes.append(f"the reliability on {data.name} is undefined: not disattenuated")
+            notes.append(f"the reliability on {data.name} is undefined: not corrected for noise")
         elif reliability < min_reliability:
             notes.append(
                 f"the reliability on {data.name} is {reliability:.2f}, below {min_reliability:g}: "
-                "not disattenuated"
+                "not corrected for noise"
             )
     has_examples = all(data.rescore is not None for data in pair)
     for name in COEFFICIENTS:

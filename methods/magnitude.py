@@ -12,7 +12,7 @@ from torch import nn
 from headtool.attention.gating import SiteHandle
 from headtool.attention.probing import Probe
 from headtool.methods.base import Job, Method, Scored
-from headtool.surgery.tracing import Unit, trace
+from headtool.surgery.tracing import TracedAttention, trace
 
 __all__ = ["Magnitude"]
 
@@ -46,7 +46,7 @@ class Magnitude(Method):
         return Scored(np.sqrt(job.columns(squares)), np.full(job.sites.n_heads, np.nan))
 
 
-def _input_squares(model: nn.Module, unit: Unit) -> NDArray[np.float64]:
+def _input_squares(model: nn.Module, unit: TracedAttention) -> NDArray[np.float64]:
     """Squares of each head's part of the linear layers before the heads, shape [H]."""
     heads = unit.handle.site.n_heads
     total = np.zeros(heads)

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from headtool.reports.wording.words import digits
+from headtool.reports.wording.words import bare_p_value, digits, percent
 
 __all__ = [
     "Cell",
@@ -27,7 +27,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Finding:
-    """One finding: `topic` names its section, `headline` opens the report, `detail` the section."""
+    """One finding: `topic` names its section, `headline` opens the report, `detail` the section.
+
+    Attributes
+    ----------
+    topic
+        Names the section that it belongs to.
+    headline
+        A sentence for the opening of the report; may be empty.
+    detail
+        A paragraph for the section; may be empty.
+    """
 
     topic: str
     headline: str
@@ -36,7 +46,19 @@ class Finding:
 
 @dataclass(frozen=True)
 class Panel:
-    """One drawing of a figure; `narrow` replaces it on a small screen."""
+    """One drawing of a figure; `narrow` replaces it on a small screen.
+
+    Attributes
+    ----------
+    drawing
+        An inline SVG.
+    title
+        What stands above it.
+    narrow
+        Replaces it on a small screen.
+    css
+        Classes of the panel.
+    """
 
     drawing: Markup
     title: str = ""
@@ -46,18 +68,37 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """Drawings side by side over one caption."""
+    """Drawings side by side over one caption.
+
+    Attributes
+    ----------
+    panels
+        The drawings.
+    caption
+        What stands below them.
+    css
+        Classes of the figure.
+    legend
+        Class (or `Markup`) and name of what the drawings' colours stand for.
+    """
 
     panels: Sequence[Panel]
     caption: str
     css: str = ""
     legend: Sequence[tuple[str, str]] = ()
-    """Class (or `Markup`) and name of what the drawings' colours stand for."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table; numbers are set flush right."""
+    """A column of a table; numbers are set flush right.
+
+    Attributes
+    ----------
+    title
+        What stands above it.
+    is_number
+        Whether it is set flush right.
+    """
 
     title: str
     is_number: bool = True
@@ -65,7 +106,17 @@ class Column:
 
 @dataclass(frozen=True)
 class Cell:
-    """What a table shows and what it is sorted by."""
+    """What a table shows and what it is sorted by.
+
+    Attributes
+    ----------
+    text
+        What is shown.
+    order
+        What the table is sorted by; None: never first.
+    css
+        Classes of the cell.
+    """
 
     text: str
     order: float | None = None
@@ -77,8 +128,29 @@ class Cell:
         return cls(digits(value), order(value))
 
     @classmethod
+    def count(cls, amount: float) -> Cell:
+        """A whole number."""
+        return cls(str(int(amount)), float(amount))
+
+    @classmethod
+    def share(cls, share: float) -> Cell:
+        """A share, in percent."""
+        return cls(percent(share), float(share))
+
+    @classmethod
+    def p_value(cls, p: float) -> Cell:
+        """A p-value in a column that says so."""
+        return cls(bare_p_value(p), order(p))
+
+    @classmethod
     def interval(cls, low: float, high: float) -> Cell:
-        """An interval, sorted by its lower end."""
+        """An interval, sorted by its lower end.
+
+        Parameters
+        ----------
+        low, high
+            Its ends; NaN where there is none.
+        """
         if math.isnan(low) or math.isnan(high):
             return cls("–")
         return cls(f"{digits(low)} to {digits(high)}", order(low))
@@ -86,7 +158,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class DataTable:
-    """A table that the page's script can sort."""
+    """A table that the page's script can sort.
+
+    Attributes
+    ----------
+    name
+        Identifies the table on the page and names its LaTeX file.
+    caption
+        What stands above it.
+    columns, rows
+        Titles, and the cells of every row.
+    can_filter
+        Whether the page offers to filter its rows.
+    """
 
     name: str
     caption: str
@@ -97,7 +181,27 @@ class DataTable:
 
 @dataclass(frozen=True)
 class View:
-    """A way to look at the heads: a method's scores, or their effects."""
+    """A way to look at the heads: a method's scores, or their effects.
+
+    Attributes
+    ----------
+    name
+        What it is called among the choices.
+    css
+        Class of its colour.
+    levels
+        Step of the colour scale of every head; -1 for a head without a value.
+    values
+        The value of every head, as it is written.
+    ranks
+        The rank of every head; 0 for a head without one.
+    kept
+        By budget, whether each head is kept; empty where nothing was chosen.
+    keeping
+        By budget, how many methods keep each head; empty for a single method.
+    by_role
+        Whether heads have the colours of their roles.
+    """
 
     name: str
     css: str
@@ -105,28 +209,49 @@ class View:
     values: Sequence[str]
     ranks: Sequence[int] = ()
     kept: Mapping[int, Sequence[bool]] = field(default_factory=dict)
-    """By budget; empty where nothing was chosen."""
     keeping: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    """How many methods keep each head, by budget; empty for a single method."""
     by_role: bool = False
-    """Whether heads have the colours of their roles."""
 
 
 @dataclass(frozen=True)
 class Choices:
-    """What the reader can choose in the grid of heads."""
+    """What the reader can choose in the grid of heads.
+
+    Attributes
+    ----------
+    views
+        What there is to choose from.
+    budgets
+        Heads removed, and that share in percent.
+    view, budget
+        Which of them are shown first, counted from 0.
+    """
 
     views: Sequence[View]
     budgets: Sequence[tuple[int, str]]
-    """Heads removed, and that share in percent."""
     view: int
     budget: int
-    """Indices of what is shown first."""
 
 
 @dataclass(frozen=True)
 class Section:
-    """A section of the report."""
+    """A section of the report.
+
+    Attributes
+    ----------
+    name
+        Identifies it on the page.
+    title
+        Its heading.
+    text
+        Its opening paragraphs.
+    figures, tables
+        What it shows.
+    data
+        What the page's script needs to know.
+    choices
+        What the reader can choose; None where there is nothing to choose.
+    """
 
     name: str
     title: str
@@ -134,7 +259,6 @@ class Section:
     figures: Sequence[Figure] = ()
     tables: Sequence[DataTable] = ()
     data: Mapping[str, Any] = field(default_factory=dict)
-    """What the page's script needs to know."""
     choices: Choices | None = None
 
 

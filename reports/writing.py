@@ -6,12 +6,16 @@ import contextlib
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from headtool.errors import HeadtoolError, unknown
 from headtool.reports.contents.run import Contents, read_contents, with_roles
+
+if TYPE_CHECKING:
+    from headtool.analysis.comparison import Comparison
 
 __all__ = ["FORMATS", "write_report"]
 
@@ -32,26 +36,34 @@ class _HasFolder(Protocol):
     def folder(self) -> Path | None: ...
 
 
+class Written(Protocol):
+    """A result that may have been written to a folder."""
+
+    @property
+    def folder(self) -> Path | None:
+        """The run directory; None where there is none."""
+
+
 def write_report(
-    run: Path | str | _HasFolder,
+    source: Comparison | Written | Path | str,
     *,
     format: str = "html",
-    roles: Path | str | _HasFolder | None = None,
+    roles: Written | Path | str | None = None,
     out: Path | str | None = None,
     force: bool = False,
 ) -> Path:
-    """Write a report on a saved run; nothing is computed again.
+    """Write a report on a comparison or a saved run; nothing is computed again.
 
     Parameters
     ----------
-    run
-        A result that was written to a run directory, or the directory.
+    source
+        A comparison, another result that was written to a folder, or the folder of a run.
     format
         One of `FORMATS`: a file for ``html`` and ``markdown``, a folder for the others.
     roles
-        A run of ``headtool roles`` on the model that `run` compares methods on, to be joined.
+        A run of ``headtool roles`` on the model that `source` compares methods on, to be joined.
     out
-        Where to. None: inside the run, under the format's default name.
+        Where to. None: inside the run's folder, under the format's default name.
     force
         Replace a report that is already there.
 
@@ -64,43 +76,73 @@ def write_report(
     ------
     HeadtoolError
         If there is no finished run, it is damaged or of another version, `roles` does not belong
-        to it, or `out` cannot be written.
+        to it, a comparison without a folder comes without `out`, or `out` cannot be written.
 
     Examples
     --------
     >>> import tempfile
+    >>> from pathlib import Path
     >>> import headtool
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     scoring = headtool.score(limit=8, methods=["magnitude"], out=f"{place}/run")
-    ...     headtool.write_report(scoring, format="markdown").name
-    'report.md'
+    >>> compared = headtool.compare(
+    ...     "builtin:nli", "builtin:nli/matched", methods=["confidence"],
+    ...     limit=16, steps="16", draws=2, resamples=100,
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = headtool.write_report(compared, out=Path(folder) / "report.html")
+    ...     page.name, page.read_text()[:15]
+    ('report.html', '<!doctype html>')
     """
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)
-    folder = _folder(run)
-    contents = read_contents(folder)
-    if roles is not None:
-        contents = with_roles(contents, _folder(roles))
     name, endings = FORMATS[format]
-    place = Path(out) if out is not None else folder / name
-    try:
-        _check(place, endings, force=force)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with _replacing(place) as made:
-            _render(contents, format, made)
-    except OSError as error:
-        raise HeadtoolError(
-            f"cannot write {place}: {error.strerror or error}; choose another `out`"
-        ) from error
+    with _run_of(source) as (run, lasts):
+        contents = read_contents(run)
+        if roles is not None:
+            contents = with_roles(contents, _folder_of(roles))
+        if out is None and not lasts:
+            raise HeadtoolError(
+                "this comparison lies in no folder, so its report has no place; give `out`"
+            )
+        place = Path(out) if out is not None else run / name
+        try:
+            _check(place, endings, force=force)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with _replacing(place) as made:
+                _render(contents, format, made)
+        except OSError as error:
+            raise HeadtoolError(
+                f"cannot write {place}: {error.strerror or error}; choose another `out`"
+            ) from error
     return place
 
 
-def _folder(run: Path | str | _HasFolder) -> Path:
-    """Where a run lies."""
-    folder = run if isinstance(run, Path | str) else run.folder
-    if folder is None:
-        raise HeadtoolError("this result was not written, and reports are made of runs; give `out`")
-    return Path(folder)
+def _folder_of(source: Written | Path | str) -> Path:
+    """The folder of a result that was written."""
+    if isinstance(source, Path | str):
+        return Path(source)
+    if source.folder is None:
+        raise HeadtoolError("this result was not written to a folder; make it again with `out`")
+    return source.folder
+
+
+@contextlib.contextmanager
+def _run_of(source: Comparison | Written | Path | str) -> Iterator[tuple[Path, bool]]:
+    """The run's folder, and whether it lasts; that of a comparison in memory does not."""
+    from headtool.analysis.comparison import Comparison
+    from headtool.results.runs import write_run
+
+    if not isinstance(source, Comparison) or source.folder is not None:
+        yield _folder_of(source), True
+        return
+    with tempfile.TemporaryDirectory(prefix="headtool-") as held:
+        run = Path(held) / "run"
+        write_run(
+            run,
+            command=source.command,
+            provenance={str(source.settings.get("command", "compare")): source.settings},
+            tables=source.tables,
+        )
+        yield run, False
 
 
 def _render(contents: Contents, format: str, place: Path) -> None:

@@ -11,14 +11,26 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headtool.errors import HeadtoolError, unknown
 
-__all__ = ["KINDS", "AttentionSite", "Head", "HeadMask", "Kind", "Sites", "parse_kinds"]
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = [
+    "KINDS",
+    "AttentionSite",
+    "Head",
+    "HeadMask",
+    "Kind",
+    "Sites",
+    "head_name",
+    "parse_kinds",
+]
 
 Kind = Literal["enc-self", "dec-self", "cross"]
 KINDS: tuple[Kind, ...] = ("enc-self", "dec-self", "cross")
@@ -61,6 +73,22 @@ class Head:
             if layer >= 0 and index >= 0:
                 return cls(kind, layer, index)
         raise HeadtoolError(f"'{text}' is not a head; write kind.layer.head such as enc-self.3.7")
+
+
+def head_name(row: Mapping[Any, Any] | pd.Series[Any]) -> str:
+    """Return the text form of the head that a row of a table is about.
+
+    Parameters
+    ----------
+    row
+        A row with the columns ``kind``, ``layer`` and ``head``.
+
+    Examples
+    --------
+    >>> head_name({"kind": "enc-self", "layer": 3, "head": 7, "score": 0.25})
+    'enc-self.3.7'
+    """
+    return str(Head(row["kind"], int(row["layer"]), int(row["head"])))
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from headtool.reports.charts.axes import Axes, drawing
 from headtool.reports.charts.roles import stripes
 from headtool.reports.charts.svg import Scale, clip, element, path
-from headtool.reports.wording.words import number
 
 __all__ = [
     "LEVELS",
@@ -30,7 +30,15 @@ _LETTERED = 18  # pixels of a cell that has room for letters
 
 
 def level(value: float, low: float, high: float) -> int:
-    """Step of the colour scale, from 0 to `LEVELS` - 1; -1 for a value that is not finite."""
+    """Step of the colour scale, from 0 to `LEVELS` - 1; -1 for a value that is not finite.
+
+    Parameters
+    ----------
+    value
+        What is to be coloured.
+    low, high
+        Ends of the scale.
+    """
     if not math.isfinite(value):
         return -1
     share = (value - low) / (high - low) if high > low else 0.0
@@ -39,13 +47,28 @@ def level(value: float, low: float, high: float) -> int:
 
 @dataclass(frozen=True)
 class SquareCell:
-    """A head in a grid: its classes, what it is called, and the mark in its middle."""
+    """A head in a grid: its classes, what it is called, and the mark in its middle.
+
+    Attributes
+    ----------
+    classes
+        Classes of the cell.
+    label
+        What it is called.
+    mark
+        The verdict whose mark is in its middle; empty for none.
+    number
+        The head's number in the page's data.
+    roles
+        Roles whose colours the cell can have.
+    letters
+        Letters of these roles.
+    """
 
     classes: str
     label: str
     mark: str = ""
     number: int | None = None
-    """The head's number in the page's data."""
     roles: Sequence[str] = ()
     letters: str = ""
 
@@ -96,17 +119,14 @@ def head_grid(
         for head in range(0, width if interactive else 0, step)
     ]
     total = left + width * size, top + len(layers) * size
-    return element(
-        "svg",
-        element("g", *heads, aria_hidden="true") if heads else None,
-        *rows,
-        viewBox=f"0 0 {total[0]} {total[1]}",
+    return drawing(
+        [element("g", *heads, aria_hidden="true") if heads else None, *rows],
+        label=label,
         width=total[0],
         height=total[1],
+        css="heads by-role" if by_role else "heads",
         role="grid" if interactive else "img",
-        aria_label=label,
         data_view=view,
-        class_="heads by-role" if by_role else "heads",
     )
 
 
@@ -138,7 +158,17 @@ def _cell(cell: SquareCell, x: float, y: float, side: float, interactive: bool) 
 
 
 def mark(verdict: str, x: float, y: float, radius: float) -> Markup | None:
-    """The shape that stands for a verdict; an undecided head has none."""
+    """The shape that stands for a verdict; an undecided head has none.
+
+    Parameters
+    ----------
+    verdict
+        The verdict; empty for none.
+    x, y
+        Middle of the shape, in pixels.
+    radius
+        In pixels.
+    """
     if verdict in ("needed", "removable"):
         return element("circle", cx=x, cy=y, r=radius, class_=f"mark {verdict}")
     if verdict == "harmful":
@@ -152,7 +182,21 @@ def mark(verdict: str, x: float, y: float, radius: float) -> Markup | None:
 
 @dataclass(frozen=True)
 class Effect:
-    """What closing one head changes, with its interval."""
+    """What closing one head changes, with its interval.
+
+    Attributes
+    ----------
+    label
+        What the head is called.
+    value
+        What closing it changes.
+    low, high
+        Ends of the interval; NaN where there is none.
+    verdict
+        The verdict of the test; empty without one.
+    number
+        The head's number in the page's data.
+    """
 
     label: str
     value: float
@@ -171,33 +215,33 @@ def caterpillar(
     width: int,
     height: int = 300,
 ) -> Markup:
-    """Effects in ascending order, each with its interval; a dashed line at `margin`."""
+    """Effects in ascending order, each with its interval; a dashed line at `margin`.
+
+    Parameters
+    ----------
+    effects
+        In any order; those without a value are left out.
+    label
+        What a screen reader calls the figure.
+    y_label
+        Name of the vertical axis.
+    margin
+        Where the dashed line is; NaN for none.
+    width, height
+        In pixels.
+    """
     ordered = sorted((e for e in effects if math.isfinite(e.value)), key=lambda e: e.value)
     left, right, top, bottom = 58, 12, 10, 26
-    across = Scale(-0.5, max(1, len(ordered)) - 0.5, left + 8, width - right)
     values = [v for e in ordered for v in (e.value, e.low, e.high)]
     up = Scale.around([*values, margin], height - bottom, top, include=(0.0,))
-    parts: list[Markup | None] = []
-    for value in up.ticks(5):
-        y = up(value)
-        css = "reference" if value == 0 else "rule"
-        parts += [
-            element("line", x1=left, x2=width - right, y1=y, y2=y, class_=css),
-            element(
-                "text",
-                number(value) if value else "0",
-                x=left - 7,
-                y=y,
-                dy=".35em",
-                text_anchor="end",
-                class_="tick",
-            ),
-        ]
+    axes = Axes(Scale(0.0, 1.0, left, width - right), up)
+    across = Scale(-0.5, max(1, len(ordered)) - 0.5, left + 8, width - right)
+    parts: list[Markup | None] = [*axes.levels(5, zero="reference")]
     if math.isfinite(margin):
-        y = up(margin)
+        below = up(margin) + 13
         parts += [
-            element("line", x1=left, x2=width - right, y1=y, y2=y, class_="margin"),
-            element("text", "margin", x=width - right, y=y + 13, text_anchor="end", class_="tick"),
+            axes.level_line(margin, "margin"),
+            element("text", "margin", x=width - right, y=below, text_anchor="end", class_="tick"),
         ]
     radius = max(1.6, min(4.0, (across.end - across.start) / max(1, len(ordered)) / 2.4))
     for place, effect in enumerate(ordered):
@@ -219,29 +263,7 @@ def caterpillar(
             )
         )
     parts += [
-        element(
-            "text",
-            f"{len(ordered)} heads, in the order of their effect",
-            x=(left + width - right) / 2,
-            y=height - 6,
-            text_anchor="middle",
-            class_="axis",
-        ),
-        element(
-            "text",
-            clip(y_label, 40),
-            transform=f"translate(12 {(up.start + up.end) / 2:.0f}) rotate(-90)",
-            text_anchor="middle",
-            class_="axis",
-        ),
+        axes.x_name(f"{len(ordered)} heads, in the order of their effect", height - 6),
+        axes.y_name(clip(y_label, 40)),
     ]
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label=label,
-        class_="chart",
-    )
+    return drawing(parts, label=label, width=width, height=height)

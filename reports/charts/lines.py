@@ -1,4 +1,4 @@
-"""Inline SVG of curves with bands, and of estimates with intervals.
+"""Inline SVG of curves with bands.
 
 Every function draws plain numbers; what they are is decided in `headtool.reports.sections.page`.
 """
@@ -11,15 +11,32 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from headtool.reports.charts.axes import Axes, drawing
 from headtool.reports.charts.svg import Scale, clip, element, path, ticks
 from headtool.reports.wording.words import number
 
-__all__ = ["Interval", "Line", "interval_chart", "line_chart"]
+__all__ = ["Curve", "line_chart"]
 
 
 @dataclass(frozen=True)
-class Line:
-    """A curve with its band; `css` gives its colour and dash, `label` stands at its end."""
+class Curve:
+    """A curve with its band; `css` gives its colour and dash, `label` stands at its end.
+
+    Attributes
+    ----------
+    name
+        What the curve is called under the pointer.
+    x, y
+        Its points; one that is not finite interrupts the line.
+    css
+        Class of its colour and dash.
+    low, high
+        Ends of its band at every point; empty for none.
+    label
+        What stands at its end; None for nothing.
+    dots
+        Whether its points are marked.
+    """
 
     name: str
     x: Sequence[float]
@@ -32,7 +49,7 @@ class Line:
 
 
 def line_chart(
-    lines: Sequence[Line],
+    lines: Sequence[Curve],
     *,
     label: str,
     x_label: str,
@@ -87,30 +104,19 @@ def line_chart(
         )
     else:
         up = Scale(*y_range, height - bottom, top)
+    axes = Axes(across, up)
     parts: list[Markup | None] = [
-        *_frame(across, up, _places(heads), 4 if compact else 5),
+        *axes.levels(4 if compact else 5),
+        *(axes.below(value, text) for value, text in _places(heads)),
         *_marks(marks, levels, across, up),
-        element(
-            "text",
-            x_label,
-            x=(across.start + across.end) / 2,
-            y=height - 4,
-            text_anchor="middle",
-            class_="axis",
-        ),
-        element(
-            "text",
-            y_label,
-            transform=f"translate(12 {(up.start + up.end) / 2:.0f}) rotate(-90)",
-            text_anchor="middle",
-            class_="axis",
-        ),
+        axes.x_name(x_label, height - 4),
+        axes.y_name(y_label),
     ]
     if reference and math.isfinite(reference[0]):
         y = up(reference[0])
         at_left = bool(marks) and reach > 0.75 * end  # where marked curves are not
         parts += [
-            element("line", x1=across.start, x2=across.end, y1=y, y2=y, class_="reference"),
+            axes.level_line(reference[0], "reference"),
             element(
                 "text",
                 reference[1],
@@ -122,24 +128,17 @@ def line_chart(
         ]
     parts += [_line(line, across, up) for line in lines]
     parts += _end_labels(named, across, up)
-    if interactive:
-        parts.append(
-            element(
-                "line", x1=-9, x2=-9, y1=up.end, y2=up.start, class_="cursor", visibility="hidden"
-            )
-        )
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 0 {width} {height}",
+    if not interactive:
+        return drawing(parts, label=label, width=width, height=height)
+    return drawing(
+        [*parts, axes.cursor()],
+        label=label,
         width=width,
         height=height,
-        role="img",
-        tabindex="0" if interactive else None,
-        aria_label=label,
-        class_="chart interactive" if interactive else "chart",
-        data_start=across.start if interactive else None,
-        data_end=across.end if interactive else None,
+        css="chart interactive",
+        tabindex="0",
+        data_start=across.start,
+        data_end=across.end,
     )
 
 
@@ -177,40 +176,7 @@ def _marks(
     return parts
 
 
-def _frame(
-    across: Scale, up: Scale, x_ticks: Sequence[tuple[float, str]], y_count: int
-) -> list[Markup]:
-    """Horizontal rules with their values, and the values of the horizontal axis."""
-    parts = []
-    for value in up.ticks(y_count):
-        y = up(value)
-        parts += [
-            element("line", x1=across.start, x2=across.end, y1=y, y2=y, class_="rule"),
-            element(
-                "text",
-                number(value),
-                x=across.start - 7,
-                y=y,
-                dy=".35em",
-                text_anchor="end",
-                class_="tick",
-            ),
-        ]
-    parts += [
-        element(
-            "text",
-            text,
-            x=across(value),
-            y=up.start + 16,
-            text_anchor="middle",
-            class_="tick",
-        )
-        for value, text in x_ticks
-    ]
-    return parts
-
-
-def _line(line: Line, across: Scale, up: Scale) -> Markup:
+def _line(line: Curve, across: Scale, up: Scale) -> Markup:
     x = [across(value) for value in line.x]
     band = None
     if line.low and line.high:
@@ -237,7 +203,7 @@ def _line(line: Line, across: Scale, up: Scale) -> Markup:
     )
 
 
-def _end_labels(lines: Sequence[Line], across: Scale, up: Scale) -> list[Markup]:
+def _end_labels(lines: Sequence[Curve], across: Scale, up: Scale) -> list[Markup]:
     """Names at the right ends of the curves, pushed apart where they would overlap."""
     ends = []
     for line in lines:
@@ -265,120 +231,3 @@ def _end_labels(lines: Sequence[Line], across: Scale, up: Scale) -> list[Markup]
         )
         for y, (_, x, line) in zip(positions, ends, strict=True)
     ]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate with its interval on a line of its own."""
-
-    label: str
-    value: float
-    low: float
-    high: float
-    css: str = ""
-    note: str = ""
-
-
-def interval_chart(
-    rows: Sequence[Interval],
-    *,
-    label: str,
-    x_label: str,
-    width: int,
-    line: float = 0.0,
-    marks: Sequence[tuple[int, float, str]] = (),
-    x_range: tuple[float, float] | None = None,
-) -> Markup:
-    """Estimates below each other, each with its interval and a number.
-
-    Parameters
-    ----------
-    rows
-        From top to bottom.
-    label, x_label, width
-        Name of the figure, of the axis, and pixels.
-    line
-        Value of the vertical line: no difference.
-    marks
-        Further values as row, value and what they are, such as a noise ceiling.
-    x_range
-        Ends of the axis; None: what the rows need.
-    """
-    names = [clip(row.label, 26) for row in rows]
-    left = 18 + 7.6 * max(map(len, names), default=0)
-    right = 12 + 7 * max((len(row.note) for row in rows), default=0)
-    pitch, top, bottom = 26, 8, 42
-    height = top + pitch * len(rows) + bottom
-    values = [v for row in rows for v in (row.value, row.low, row.high)]
-    span = (left, width - right)
-    across = (
-        Scale(*x_range, *span)
-        if x_range
-        else Scale.around([*values, *(v for _, v, _ in marks)], *span, include=(line,))
-    )
-    base = top + pitch * len(rows)
-    parts: list[Markup | None] = []
-    for value in across.ticks(4 if width > 420 else 3):
-        x = across(value)
-        parts += [
-            element("line", x1=x, x2=x, y1=top, y2=base, class_="rule"),
-            element("text", number(value), x=x, y=base + 16, text_anchor="middle", class_="tick"),
-        ]
-    parts.append(
-        element("line", x1=across(line), x2=across(line), y1=top, y2=base, class_="reference")
-    )
-    for place, (row, name) in enumerate(zip(rows, names, strict=True)):
-        y = top + pitch * (place + 0.5)
-        parts.append(
-            element("text", name, x=left - 12, y=y, dy=".35em", text_anchor="end", class_="label")
-        )
-        parts.append(_interval(row, y, across))
-        parts.append(
-            element("text", row.note, x=width - right + 10, y=y, dy=".35em", class_="tick")
-        )
-    for place, value, name in marks:
-        x, y = across(value), top + pitch * (place + 0.5)
-        parts.append(
-            element(
-                "g",
-                element("title", name),
-                element("path", d=f"M{x:.1f} {y - 8:.1f}V{y + 8:.1f}"),
-                class_="ceiling",
-            )
-        )
-    parts.append(
-        element(
-            "text",
-            x_label,
-            x=(span[0] + span[1]) / 2,
-            y=height - 6,
-            text_anchor="middle",
-            class_="axis",
-        )
-    )
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label=label,
-        class_="chart",
-    )
-
-
-def _interval(row: Interval, y: float, across: Scale) -> Markup | None:
-    if not math.isfinite(row.value):
-        return None
-    whisker = None
-    if math.isfinite(row.low) and math.isfinite(row.high):
-        whisker = element("path", d=f"M{across(row.low):.1f} {y:.1f}H{across(row.high):.1f}")
-    title = f"{row.label}: {number(row.value)} [{number(row.low)}, {number(row.high)}]"
-    return element(
-        "g",
-        element("title", title),
-        whisker,
-        element("circle", cx=across(row.value), cy=y, r=4.2),
-        class_=f"interval {row.css}",
-    )

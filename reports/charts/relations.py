@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from headtool.reports.charts.axes import Axes, drawing
 from headtool.reports.charts.heads import LEVELS, level, mark
 from headtool.reports.charts.svg import Scale, clip, element
-from headtool.reports.wording.words import number
 
 __all__ = ["Point", "coefficient", "matrix", "scatter"]
 
@@ -26,7 +26,21 @@ def matrix(
     text: Mapping[tuple[str, str], str] | None = None,
     size: int = 66,
 ) -> Markup:
-    """A square of coefficients between -1 and 1, with the numbers in it."""
+    """A square of coefficients between -1 and 1, with the numbers in it.
+
+    Parameters
+    ----------
+    names
+        Of the rows and of the columns.
+    values
+        Coefficients by pair of names; NaN or missing where undefined.
+    label
+        What a screen reader calls the figure.
+    text
+        What each pair tells under the pointer.
+    size
+        Width of a cell in pixels, the gap included.
+    """
     shown = [clip(name, 14) for name in names]
     margin = 14 + 7 * max(map(len, shown), default=0)
     parts: list[Markup] = []
@@ -69,7 +83,7 @@ def matrix(
                 )
             )
     top = margin / 2 + 12
-    total = margin + len(names) * size, top + len(names) * size + 22
+    bottom = top + len(names) * size + 22
     for j, name in enumerate(shown):
         parts.append(
             element(
@@ -81,15 +95,13 @@ def matrix(
                 class_="label",
             )
         )
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 {top - 4:.0f} {total[0]} {total[1] - top + 4:.0f}",
-        width=total[0],
-        height=int(total[1] - top + 4),
-        role="img",
-        aria_label=label,
-        class_="chart matrix",
+    return drawing(
+        parts,
+        label=label,
+        width=margin + len(names) * size,
+        height=int(bottom - top + 4),
+        top=top - 4,
+        css="chart matrix",
     )
 
 
@@ -103,7 +115,21 @@ def coefficient(value: float) -> str:
 
 @dataclass(frozen=True)
 class Point:
-    """A head in a scatter plot."""
+    """A head in a scatter plot.
+
+    Attributes
+    ----------
+    x, y
+        The head's effects on the two data sets.
+    label
+        What it is called.
+    verdict
+        The verdict of the test; empty without one.
+    number
+        The head's number in the page's data.
+    named
+        Whether its name stands beside it, where there is room.
+    """
 
     x: float
     y: float
@@ -122,46 +148,30 @@ def scatter(
     width: int = 420,
     height: int = 380,
 ) -> Markup:
-    """Heads by what they are worth on two data sets, with lines at zero."""
+    """Heads by what they are worth on two data sets, with lines at zero.
+
+    Parameters
+    ----------
+    points
+        The heads; those without both effects are left out.
+    label
+        What a screen reader calls the figure.
+    x_label, y_label
+        Names of the axes.
+    width, height
+        In pixels.
+    """
     left, right, top, bottom = 58, 14, 10, 44
     across = Scale.around([p.x for p in points], left, width - right, include=(0.0,))
     up = Scale.around([p.y for p in points], height - bottom, top, include=(0.0,))
-    parts: list[Markup | None] = []
-    for value in across.ticks(4):
-        x = across(value)
-        parts += [
-            element("line", x1=x, x2=x, y1=up.end, y2=up.start, class_="rule"),
-            element(
-                "text", number(value), x=x, y=up.start + 16, text_anchor="middle", class_="tick"
-            ),
-        ]
-    for value in up.ticks(5):
-        y = up(value)
-        parts += [
-            element("line", x1=across.start, x2=across.end, y1=y, y2=y, class_="rule"),
-            element(
-                "text", number(value), x=left - 7, y=y, dy=".35em", text_anchor="end", class_="tick"
-            ),
-        ]
-    zero_x, zero_y = across(0.0), up(0.0)
-    parts += [
-        element("line", x1=zero_x, x2=zero_x, y1=up.end, y2=up.start, class_="reference"),
-        element("line", x1=across.start, x2=across.end, y1=zero_y, y2=zero_y, class_="reference"),
-        element(
-            "text",
-            clip(x_label, 52),
-            x=(across.start + across.end) / 2,
-            y=height - 6,
-            text_anchor="middle",
-            class_="axis",
-        ),
-        element(
-            "text",
-            clip(y_label, 46),
-            transform=f"translate(13 {(up.start + up.end) / 2:.0f}) rotate(-90)",
-            text_anchor="middle",
-            class_="axis",
-        ),
+    axes = Axes(across, up)
+    parts: list[Markup | None] = [
+        *axes.uprights(4),
+        *axes.levels(5),
+        axes.upright_line(0.0, "reference"),
+        axes.level_line(0.0, "reference"),
+        axes.x_name(clip(x_label, 52), height - 6),
+        axes.y_name(clip(y_label, 46), 13),
     ]
     taken: list[tuple[float, float, float]] = []
     for point in points:
@@ -181,16 +191,7 @@ def scatter(
                 data_head=point.number,
             )
         )
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 0 {width} {height}",
-        width=width,
-        height=height,
-        role="img",
-        aria_label=label,
-        class_="chart",
-    )
+    return drawing(parts, label=label, width=width, height=height)
 
 
 def _name(

@@ -1,93 +1,82 @@
-"""One method's scores against another's: a point for each head, in the shape of its role."""
+"""Inline SVG of one method's scores against another's: a point for each head, shaped by role."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from headtool.reports.blocks import Figure, Panel
-from headtool.reports.charts.roles import HeadRoles, css_of
+from headtool.reports.charts.axes import Axes, drawing
+from headtool.reports.charts.roles import css_of
 from headtool.reports.charts.svg import Scale, clip, element, path
-from headtool.reports.contents.heads import Heads, places
-from headtool.reports.contents.run import Contents, records
-from headtool.reports.wording.words import number, p_value
+from headtool.reports.wording.words import number
 
-if TYPE_CHECKING:
-    from headtool.reports.contents.heads import Place
-
-__all__ = ["score_data", "score_figure", "score_pair"]
+__all__ = ["SCORE_AREA", "ScoreAxis", "point_swatch", "score_chart"]
 
 _WIDTH, _HEIGHT = 470, 400
-_LEFT, _RIGHT, _TOP, _BOTTOM = 62, 14, 10, 46
+SCORE_AREA = Axes(Scale(0.0, 1.0, 62, _WIDTH - 14), Scale(0.0, 1.0, _HEIGHT - 46, 10))
+"""Where points lie; both scales take positions from 0 to 1."""
 
 
-def score_pair(methods: Sequence[str]) -> tuple[str, str] | None:
-    """Which two methods to set against each other: relevance over confidence, if both are there."""
-    if len(methods) < 2:
-        return None
-    x = "confidence" if "confidence" in methods else methods[1]
-    y = "lrp" if "lrp" in methods and x != "lrp" else next(m for m in methods if m != x)
-    return x, y
+@dataclass(frozen=True)
+class ScoreAxis:
+    """A method's scores as positions along an axis.
 
+    Attributes
+    ----------
+    name
+        The method.
+    at
+        Position of every head, from 0 to 1; None for one without a score.
+    ticks
+        Positions of round scores, and how they are written.
+    """
 
-def score_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure | None:
-    """A scatter plot of two methods' scores; the page's script can show any two."""
-    pair = score_pair(contents.methods)
-    if pair is None:
-        return None
-    x, y = (_Axis(contents, heads, method) for method in pair)
-    legend: list[tuple[Any, str]] = [(_swatch(name), name) for name in roles.names]
-    if roles.known:
-        legend.append((_swatch(""), "no role"))
-    if roles.known and None in roles.of:
-        legend.append((_swatch(None), "not looked at"))
-    return Figure(
-        [Panel(_scatter(heads, roles, x, y))],
-        _caption(contents, *pair),
-        css="scores",
-        legend=legend,
-    )
+    name: str
+    at: Sequence[float | None]
+    ticks: Sequence[tuple[float, str]]
 
+    @classmethod
+    def of(cls, name: str, scores: Sequence[float]) -> ScoreAxis:
+        """Place scores so that all finite ones have room.
 
-class _Axis:
-    """A method's scores as positions from 0 to 1."""
-
-    def __init__(self, contents: Contents, heads: Heads, method: str) -> None:
-        scores = contents.table("scores")
-        rows = scores[scores["method"] == method]
-        by_place: Mapping[Place, float] = dict(
-            zip(places(rows), rows["score"].astype(float), strict=True)
+        Parameters
+        ----------
+        name
+            The method.
+        scores
+            A score for every head; NaN for one without.
+        """
+        scale = Scale.around(scores, 0.0, 1.0)
+        return cls(
+            name,
+            [scale(score) if math.isfinite(score) else None for score in scores],
+            [(scale(value), number(value)) for value in scale.ticks(4)],
         )
-        self.method = method
-        self.scores = [by_place.get(place, math.nan) for place in heads.places]
-        scale = Scale.around(self.scores, 0.0, 1.0)
-        self.at = [scale(score) if math.isfinite(score) else None for score in self.scores]
-        self.ticks = [(scale(value), number(value)) for value in scale.ticks(4)]
 
 
-def _across(share: float) -> float:
-    return _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+def score_chart(x: ScoreAxis, y: ScoreAxis, roles: Sequence[str | None]) -> Markup:
+    """A point for each head, across by one method's score and up by another's.
 
-
-def _up(share: float) -> float:
-    return _HEIGHT - _BOTTOM - share * (_HEIGHT - _BOTTOM - _TOP)
-
-
-def _scatter(heads: Heads, roles: HeadRoles, x: _Axis, y: _Axis) -> Markup:
+    Parameters
+    ----------
+    x, y
+        The two methods.
+    roles
+        The first role of each head; empty for a head without one, None for one not looked at.
+    """
+    across, up = SCORE_AREA.across, SCORE_AREA.up
     points = []
-    for i, (a, b) in enumerate(zip(x.at, y.at, strict=True)):
+    for i, (a, b, role) in enumerate(zip(x.at, y.at, roles, strict=True)):
         shown = a is not None and b is not None
-        of = roles.of[i]
-        first = None if of is None and roles.known else next(iter(of or ()), "")
         points.append(
             element(
                 "g",
-                _shape(first),
-                transform=f"translate({_across(a or 0.0):.1f} {_up(b or 0.0):.1f})",
-                class_=f"point {_css(first)}",
+                _shape(role),
+                transform=f"translate({across(a or 0.0):.1f} {up(b or 0.0):.1f})",
+                class_=f"point {_css(role)}",
                 visibility=None if shown else "hidden",
                 data_head=i,
             )
@@ -95,47 +84,32 @@ def _scatter(heads: Heads, roles: HeadRoles, x: _Axis, y: _Axis) -> Markup:
     below = [
         element(
             "g",
-            element("line", y1=_up(1.0), y2=_up(0.0), class_="rule"),
+            element("line", y1=up.end, y2=up.start, class_="rule"),
             element("text", text, y=_HEIGHT - 26, text_anchor="middle", class_="tick"),
-            transform=f"translate({_across(at):.1f} 0)",
+            transform=f"translate({across(at):.1f} 0)",
         )
         for at, text in x.ticks
     ]
     beside = [
         element(
             "g",
-            element("line", x1=_LEFT, x2=_WIDTH - _RIGHT, class_="rule"),
-            element("text", text, x=_LEFT - 7, dy=".35em", text_anchor="end", class_="tick"),
-            transform=f"translate(0 {_up(at):.1f})",
+            element("line", x1=across.start, x2=across.end, class_="rule"),
+            element("text", text, x=across.start - 7, dy=".35em", text_anchor="end", class_="tick"),
+            transform=f"translate(0 {up(at):.1f})",
         )
         for at, text in y.ticks
     ]
-    return element(
-        "svg",
-        element("g", *below, class_="below"),
-        element("g", *beside, class_="beside"),
-        element(
-            "text",
-            clip(x.method, 46),
-            x=(_across(0.0) + _across(1.0)) / 2,
-            y=_HEIGHT - 6,
-            text_anchor="middle",
-            class_="axis name-x",
-        ),
-        element(
-            "text",
-            clip(y.method, 40),
-            transform=f"translate(13 {(_up(0.0) + _up(1.0)) / 2:.0f}) rotate(-90)",
-            text_anchor="middle",
-            class_="axis name-y",
-        ),
-        *points,
-        viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
+    return drawing(
+        [
+            element("g", *below, class_="below"),
+            element("g", *beside, class_="beside"),
+            SCORE_AREA.x_name(clip(x.name, 46), _HEIGHT - 6, css="axis name-x"),
+            SCORE_AREA.y_name(clip(y.name, 40), 13, css="axis name-y"),
+            *points,
+        ],
+        label=f"{y.name} against {x.name}: the score of every head by both",
         width=_WIDTH,
         height=_HEIGHT,
-        role="img",
-        aria_label=f"{y.method} against {x.method}: the score of every head by both",
-        class_="chart",
     )
 
 
@@ -165,7 +139,8 @@ def _shape(role: str | None) -> Markup:
     return element("circle", r=r if role else 2.6)
 
 
-def _swatch(role: str | None) -> Markup:
+def point_swatch(role: str | None) -> Markup:
+    """The point of a role, for legends; see `score_chart` for empty and None."""
     return element(
         "svg",
         element(
@@ -175,44 +150,3 @@ def _swatch(role: str | None) -> Markup:
         height=16,
         aria_hidden="true",
     )  # fmt: skip
-
-
-def _caption(contents: Contents, x: str, y: str) -> str:
-    """Which two methods these are, and how far they agree as the table of agreement has it."""
-    text = f"Every head by its score from {x} (across) and from {y} (up)."
-    for row in records(contents.table("agreement")):
-        if {x, y} == {str(row["method_x"]), str(row["method_y"])} and x != y:
-            text += (
-                f" Spearman's rho {number(row['spearman'])} (within layers "
-                f"{p_value(row['spearman_p_within_layers'])}), Kendall's tau-b "
-                f"{number(row['tau_b'])} (within layers {p_value(row['tau_b_p_within_layers'])})."
-            )
-    if not contents.table("roles").empty:
-        text += " A head of several roles has the shape of the first."
-    return text
-
-
-def score_data(contents: Contents, heads: Heads) -> dict[str, Any]:
-    """Every method's axis and every pair's caption, for the page's script."""
-    pair = score_pair(contents.methods)
-    if pair is None:
-        return {}
-    axes = [_Axis(contents, heads, method) for method in contents.methods]
-    return {
-        "scores": {
-            "frame": [_across(0.0), _across(1.0), _up(0.0), _up(1.0)],
-            "axes": [
-                {
-                    "name": axis.method,
-                    "title": clip(axis.method, 40),
-                    "at": [None if at is None else round(at, 4) for at in axis.at],
-                    "ticks": [[round(at, 4), text] for at, text in axis.ticks],
-                }
-                for axis in axes
-            ],
-            "captions": [
-                [_caption(contents, x, y) for y in contents.methods] for x in contents.methods
-            ],
-            "pair": [contents.methods.index(name) for name in pair],
-        }
-    }

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
+from headtool.reports.charts.axes import Axes, drawing
 from headtool.reports.charts.svg import Scale, clip, element, path
 
-__all__ = ["Kept", "kept_chart"]
+__all__ = ["Remaining", "survival_chart"]
 
 
 @dataclass(frozen=True)
-class Kept:
+class Remaining:
     """How many heads of a role stay at a budget.
 
     Attributes
@@ -35,7 +36,9 @@ class Kept:
     label: str
 
 
-def kept_chart(points: Sequence[Kept], *, role: str, heads: int, css: str, label: str) -> Markup:
+def survival_chart(
+    points: Sequence[Remaining], *, role: str, heads: int, css: str, label: str
+) -> Markup:
     """Draw the kept heads of a role (a line) beside those expected by chance (dashed).
 
     Parameters
@@ -52,21 +55,11 @@ def kept_chart(points: Sequence[Kept], *, role: str, heads: int, css: str, label
     width, height, left, right, top, bottom = 136, 112, 26, 10, 24, 20
     across = Scale(0.0, 1.0, left, width - right)
     up = Scale(0.0, max(1, heads), height - bottom, top)
-    x = [across(point.share) for point in points]
+    axes, x = Axes(across, up), [across(point.share) for point in points]
     parts = [
         element("text", clip(f"{role} ({heads})", 21), x=2, y=11, class_="label"),
-        *(
-            element(
-                "line", x1=across.start, x2=across.end, y1=up(value), y2=up(value), class_="rule"
-            )
-            for value in (0, heads)
-        ),
-        *(
-            element(
-                "text", str(v), x=left - 6, y=up(v), dy=".35em", text_anchor="end", class_="tick"
-            )
-            for v in dict.fromkeys((0, heads))
-        ),
+        *(axes.level_line(value) for value in (0, heads)),
+        *(axes.beside(value, str(value), gap=6) for value in dict.fromkeys((0, heads))),
         *(
             element(
                 "text", f"{v:.0%}", x=across(v), y=height - 5, text_anchor=anchor, class_="tick"
@@ -94,18 +87,12 @@ def kept_chart(points: Sequence[Kept], *, role: str, heads: int, css: str, label
                 class_="proven" if point.proven else "dot",
             )
         )
-    parts.append(
-        element("line", x1=-9, x2=-9, y1=up.end, y2=up.start, class_="cursor", visibility="hidden")
-    )
-    return element(
-        "svg",
-        *parts,
-        viewBox=f"0 0 {width} {height}",
+    return drawing(
+        [*parts, axes.cursor()],
+        label=label,
         width=width,
         height=height,
-        role="img",
-        aria_label=label,
-        class_=f"chart mini {css}",
+        css=f"chart mini {css}",
         data_start=across.start,
         data_end=across.end,
     )

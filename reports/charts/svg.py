@@ -13,13 +13,24 @@ from markupsafe import Markup, escape
 
 from headtool.reports.wording.text import visible
 
-__all__ = ["Scale", "clip", "element", "path", "ticks"]
+__all__ = ["Scale", "clip", "element", "path", "series_class", "ticks"]
+
+_COLOURS = 8  # of series, in the style sheet
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
     """Write an element; text and attributes are escaped, `Markup` children are not again.
 
     Attributes that are None are left out; ``class_`` is ``class``, ``data_x`` is ``data-x``.
+
+    Parameters
+    ----------
+    name
+        Such as ``rect``.
+    children
+        Text and elements; None is left out.
+    attributes
+        By name, with an underscore for a hyphen; None is left out.
 
     Examples
     --------
@@ -39,8 +50,21 @@ def _number(value: object) -> object:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else value
 
 
+def series_class(place: int) -> str:
+    """Class of the colour of a method, model or other series; the ninth has the first's again."""
+    return f"m{place % _COLOURS}"
+
+
 def path(points: Iterable[tuple[float, float]], *, closed: bool = False) -> str:
-    """The ``d`` of a line through the points; a point that is not finite interrupts it."""
+    """The ``d`` of a line through the points; a point that is not finite interrupts it.
+
+    Parameters
+    ----------
+    points
+        Positions in pixels.
+    closed
+        Whether the line returns to its beginning.
+    """
     steps, pen_down = [], False
     for x, y in points:
         if not (math.isfinite(x) and math.isfinite(y)):
@@ -52,7 +76,15 @@ def path(points: Iterable[tuple[float, float]], *, closed: bool = False) -> str:
 
 
 def clip(text: str, length: int) -> str:
-    """Shorten a name in its middle, where names differ least, to at most `length` characters."""
+    """Shorten a name in its middle, where names differ least, to at most `length` characters.
+
+    Parameters
+    ----------
+    text
+        The name.
+    length
+        Most characters.
+    """
     line = visible(text)
     if len(line) <= length:
         return line
@@ -62,7 +94,15 @@ def clip(text: str, length: int) -> str:
 
 @dataclass(frozen=True)
 class Scale:
-    """A linear map from values to positions on the page."""
+    """A linear map from values to positions on the page.
+
+    Attributes
+    ----------
+    low, high
+        Values at its ends.
+    start, end
+        Positions of these, in pixels.
+    """
 
     low: float
     high: float
@@ -79,7 +119,19 @@ class Scale:
         margin: float = 0.04,
         include: Sequence[float] = (),
     ) -> Scale:
-        """Hold all finite values, with a margin of the span at both ends."""
+        """Hold all finite values, with a margin of the span at both ends.
+
+        Parameters
+        ----------
+        values
+            What must have room; values that are not finite are left out.
+        start, end
+            Positions of the ends, in pixels.
+        margin
+            Room at both ends, as a share of the span of the values.
+        include
+            Further values that must have room.
+        """
         finite = [value for value in (*values, *include) if math.isfinite(value)]
         low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
         pad = (high - low) * margin or abs(high) * margin or 1.0
@@ -97,6 +149,13 @@ class Scale:
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
     """Round values from `low` to `high`, about `count` of them.
+
+    Parameters
+    ----------
+    low, high
+        Ends of the axis.
+    count
+        About how many.
 
     Examples
     --------

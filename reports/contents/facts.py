@@ -26,7 +26,10 @@ __all__ = [
     "margin_of",
     "matched",
     "signed",
+    "tested_effects",
     "unchanged_note",
+    "whole_models",
+    "why_uncorrected",
 ]
 
 VERDICTS = ("needed", "removable", "harmful", "undecided")
@@ -96,13 +99,33 @@ def margin_of(contents: Contents) -> float:
     return float(value) if isinstance(value, int | float) else math.nan
 
 
+def tested_effects(contents: Contents) -> pd.DataFrame:
+    """Effects of single heads on every data set, with tests where the run has some."""
+    effects = contents.table("tests" if "tests" in contents.tables else "ablation")
+    return effects[effects["metric"] == contents.metric] if "metric" in effects else effects
+
+
+def whole_models(contents: Contents) -> pd.DataFrame:
+    """The models trained with different seeds, and what each is worth by the run's metric."""
+    table = contents.table("replicates")
+    return table[table["metric"] == contents.metric]
+
+
 def level_of(contents: Contents) -> str:
     """Level of the run's intervals in percent."""
     return percent(1 - alpha_of(contents))
 
 
 def interval(row: Any, name: str = "") -> str:
-    """Ends of the interval of a row, or of one of its columns."""
+    """Ends of the interval of a row, or of one of its columns.
+
+    Parameters
+    ----------
+    row
+        A row with the columns ``low`` and ``high``, or ``NAME_low`` and ``NAME_high``.
+    name
+        Which of its columns the interval is of; empty for the row's own.
+    """
     low, high = (row["low"], row["high"]) if not name else (row[f"{name}_low"], row[f"{name}_high"])
     if math.isnan(low) or math.isnan(high):
         return "no interval"
@@ -114,6 +137,13 @@ def band_of(contents: Contents, rows: Any) -> tuple[Any, Any]:
 
     The band is of differences from the whole model; put at its value, one may reach beyond what the
     metric allows. Takes one row of the curves, or several.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    rows
+        One row of the curves, or several.
     """
     import numpy as np
 
@@ -124,8 +154,23 @@ def band_of(contents: Contents, rows: Any) -> tuple[Any, Any]:
 
 
 def signed(contents: Contents, delta: pd.Series) -> pd.Series:
-    """Changes of the metric, positive for the better."""
+    """Changes of the metric, positive for the better.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    delta
+        Changes of its metric, masked minus whole.
+    """
     return delta if contents.higher_is_better else -delta
+
+
+def why_uncorrected(row: Any) -> str:
+    """Why the correlation of a pair of data sets is not corrected for noise."""
+    if math.isnan(row["reliability_x"]) or math.isnan(row["reliability_y"]):
+        return "reliability unknown"
+    return "correlation undefined" if math.isnan(row["pearson"]) else "reliability too low"
 
 
 def ceiling_of(row: Any) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from headtool.heads import Head, Kind
 from headtool.reports.contents.facts import VERDICTS
 from headtool.reports.contents.run import Contents, records
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Heads", "Place", "places", "verdict_legend"]
 
-Place = tuple[str, int, int]
+Place = tuple[Kind, int, int]
 """Kind, layer and head."""
 
 
@@ -32,7 +33,7 @@ class Heads:
         self.contents = contents
         self.places = list(found)
         self.number = {place: i for i, place in enumerate(self.places)}
-        self.names = [f"{kind}.{layer}.{head}" for kind, layer, head in self.places]
+        self.names = [str(Head(*place)) for place in self.places]
         self.kinds = list(dict.fromkeys(kind for kind, _, _ in self.places))
         self.main = contents.data[0] if contents.data else ""
         self.tests = self._rows("tests") if "tests" in contents.tables else self._rows("sequential")

@@ -127,6 +127,8 @@ class Contents:
     settings
         What was asked for and found; see `headtool.analysis.comparison.Comparison`. A run of one
         method has the same keys as far as it knows them.
+    joined
+        Names of tables that are not the run's own, but were joined with it.
     """
 
     run: Run
@@ -134,7 +136,6 @@ class Contents:
     tables: Mapping[str, pd.DataFrame]
     settings: Mapping[str, Any]
     joined: tuple[str, ...] = ()
-    """Tables that are not the run's own, but were joined with it."""
 
     def every_table(self) -> Iterator[tuple[str, pd.DataFrame]]:
         """All tables of the run by name, also those that reports do not show, and joined ones."""
@@ -292,6 +293,13 @@ def read_contents(folder: Path) -> Contents:
 
 def with_roles(contents: Contents, folder: Path) -> Contents:
     """Join a comparison with the roles that its model's heads have in another run.
+
+    Parameters
+    ----------
+    contents
+        A comparison.
+    folder
+        A run of ``headtool roles`` on the same model.
 
     Raises
     ------

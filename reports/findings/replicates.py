@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from headtool.reports.blocks import Finding
-from headtool.reports.contents.facts import alpha_of
+from headtool.reports.contents.facts import alpha_of, whole_models
 from headtool.reports.contents.run import Contents
 from headtool.reports.wording.words import count, given, listed, number
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 __all__ = ["replicate_finding"]
-
 
 _FEW = 10  # models, as in the notes of a comparison
 
 
 def replicate_finding(contents: Contents) -> Finding | None:
     """How alike heads and layers are ranked in models trained with other seeds."""
-    whole = _whole(contents)
+    whole = whole_models(contents)
     if len(whole) < 2:
         return None
     pairs = contents.table("replicate_agreement")
@@ -36,7 +30,7 @@ def replicate_finding(contents: Contents) -> Finding | None:
     headline += f", rankings of the heads agree with a mean tau-b of {listed(heads)}"
     layers = [f"{number(row['layer_spearman'])} for {n}" for n, row in by_method.iterrows()]
     if by_method["layer_spearman"].notna().any():
-        headline += f", and the layers' with a mean Spearman correlation of {listed(layers)}"
+        headline += f", rankings of the layers with a mean Spearman correlation of {listed(layers)}"
     alpha = alpha_of(contents)
     beyond = int((pairs["tau_b_p_within_layers"] < alpha).sum())
     detail = (
@@ -55,8 +49,3 @@ def replicate_finding(contents: Contents) -> Finding | None:
             "areas are too small."
         )
     return Finding("replicates", f"{headline}.", detail)
-
-
-def _whole(contents: Contents) -> pd.DataFrame:
-    table = contents.table("replicates")
-    return table[table["metric"] == contents.metric]

@@ -14,12 +14,12 @@ from headtool.reports.wording.words import given, listed, number, p_value, perce
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["surviving"]
+__all__ = ["survival_finding"]
 
 _VOITA = ("positional", "syntactic", "rare-token")
 
 
-def surviving(contents: Contents) -> Finding | None:
+def survival_finding(contents: Contents) -> Finding | None:
     """Heads of which roles stay more often than chance; every claim is a corrected p-value's."""
     table = contents.table("role_survival")
     if table.empty:
@@ -52,7 +52,7 @@ def surviving(contents: Contents) -> Finding | None:
     none = proven[proven["role"] == NO_ROLE]
     methods = listed(list(dict.fromkeys(none["method"].astype(str)))) if len(none) else ""
     detail = (
-        f"Heads without any role survive more often than chance, too, by {methods}. "
+        f"Heads without any role also survive more often than chance (by {methods}). "
         if methods
         else ""
     )
@@ -62,9 +62,7 @@ def surviving(contents: Contents) -> Finding | None:
         f"{given(alpha)})."
     )
     if len(roles) < table.loc[table["role"] != NO_ROLE, "role"].nunique():
-        detail += (
-            " With few heads of a role, much can stay undetected: what is not shown is not refuted."
-        )
+        detail += " Where few heads have a role, a real difference can go undetected."
     return Finding("roles", headline, detail)
 
 
@@ -105,7 +103,7 @@ def _as_voita(contents: Contents, proven: Sequence[str]) -> str:
         elif role in having:
             said = "is not shown for {}"
         elif role in looked:
-            said = "cannot be asked of {}, of which there are none"
+            said = "cannot be tested for {}, of which there are none"
         else:
             said = "was not looked at for {}"
         groups.setdefault(said, []).append(role)

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 
 _ROUNDING = 1e-9  # a difference of two shares of examples is seldom exact
-__all__ = ["additivity", "kept_heads", "together", "winner"]
+__all__ = ["additivity_finding", "consensus_finding", "removal_finding", "winner_finding"]
 
 
-def together(contents: Contents) -> Finding | None:
+def removal_finding(contents: Contents) -> Finding | None:
     """How many heads can be removed at once."""
     curves = {m: c for m, c in _method_curves(contents).items() if len(c)}
     margin, metric = margin_of(contents), contents.measure
@@ -73,7 +73,7 @@ def together(contents: Contents) -> Finding | None:
             if any(budget for _, budget in sure.values())
             else f"The {band} is not within it even at the first step, for any method. "
         )
-        + "Heads were chosen on other examples than those shown here."
+        + "The heads were chosen on other examples than those that measure them here."
     )
     return Finding("curves", headline, detail)
 
@@ -84,10 +84,10 @@ def _furthest(reach: Mapping[str, tuple[float, int]]) -> str:
     if not budget:
         return "none can go, whichever method chooses them"
     best = [method for method, reached in reach.items() if reached[1] == budget]
-    tied = f" ({'both' if len(best) == 2 else 'all'} as far)" if len(best) > 1 else ""
+    tied = f" ({'both' if len(best) == 2 else 'all'} reach equally far)" if len(best) > 1 else ""
     return (
-        f"{budget} of the {round(budget / share)} heads ({percent(share)}) can go in the order of "
-        f"{' or '.join(best)}{tied}"
+        f"{budget} of the {round(budget / share)} heads ({percent(share)}), chosen by "
+        f"{' or '.join(best)}{tied}, can go"
     )
 
 
@@ -124,7 +124,7 @@ def _method_curves(contents: Contents) -> dict[str, pd.DataFrame]:
     return {method: rows[rows["method"] == method] for method in contents.methods}
 
 
-def winner(contents: Contents) -> Finding | None:
+def winner_finding(contents: Contents) -> Finding | None:
     """Which methods beat random masks, and which of them beats which."""
     rows = _versus_random(contents)
     if rows.empty:
@@ -200,7 +200,10 @@ def _against_matched(contents: Contents, groups: Mapping[str, list[Row]]) -> str
             f"of {int(row['draws'])} draws, {p_value(row['p_draws'])})"
             for row in lucky
         ]
-        text += f" Better than their average, with a lucky draw not excluded: {listed(better)}."
+        text += (
+            " Better than the average of such masks, though a lucky draw may do as well: "
+            f"{listed(better)}."
+        )
     if lost:
         names_lost = [str(row["method_x"]) for row in lost]
         text += f" {listed(names_lost)} {_do(names_lost)} worse than such masks on average."
@@ -293,7 +296,7 @@ def _direct(rows: pd.DataFrame, clear: pd.DataFrame) -> str:
     return text + "."
 
 
-def kept_heads(contents: Contents) -> Finding | None:
+def consensus_finding(contents: Contents) -> Finding | None:
     """How many heads all methods keep, none keeps, or they dispute."""
     budget = default_budget(contents)
     table = contents.table("consensus")
@@ -311,7 +314,7 @@ def kept_heads(contents: Contents) -> Finding | None:
     return Finding("kept", headline)
 
 
-def additivity(contents: Contents) -> Finding | None:
+def additivity_finding(contents: Contents) -> Finding | None:
     """Whether what heads cost together is the sum of what each costs."""
     table, budget = contents.table("additivity"), default_budget(contents)
     rows = table[(table["budget"] == budget) & table["gap"].notna()]
@@ -320,18 +323,20 @@ def additivity(contents: Contents) -> Finding | None:
     apart = rows[rows["low"].gt(0) | rows["high"].lt(0)]
     row = (apart if len(apart) else rows).iloc[0]
     opening = (
-        "Single effects do not add up" if len(apart) else "Whether single effects add up stays open"
+        "Single effects do not add up"
+        if len(apart)
+        else "It stays open whether single effects add up"
     )
     headline = (
         f"{opening}: the {int(row['budget'])} heads that {row['method']} removes "
-        f"first change {contents.measure} by {number(row['joint'])} together and by "
-        f"{number(row['sum_of_singles'])} as a sum of one at a time "
+        f"first change {contents.measure} by {number(row['joint'])} when removed together, and by "
+        f"{number(row['sum_of_singles'])} if their single effects are added up "
         f"(difference {number(row['gap'])}, interval {interval(row)})."
     )
-    each = listed(
+    each = "; ".join(
         [
-            f"{part['method']} {number(part['joint'])} together and "
-            f"{number(part['sum_of_singles'])} as a sum"
+            f"{part['method']} {number(part['joint'])} together, "
+            f"{number(part['sum_of_singles'])} as the sum of single effects"
             for _, part in rows.iterrows()
         ]
     )

@@ -26,12 +26,12 @@ def stability_finding(contents: Contents) -> Finding | None:
     overlap = overlap[overlap["budget"] == budget].set_index("method")
     most, least = known.iloc[0], known.iloc[-1]
     headline = (
-        "From one random half of the examples to the other, "
-        f"{most['method']} ranks the heads with a tau-b of {number(most['tau_b'])}"
+        "Between random halves of the examples, "
+        f"rankings by {most['method']} agree with a tau-b of {number(most['tau_b'])}"
     )
     if len(known) > 1:
-        headline += f", {least['method']} with {number(least['tau_b'])}"
-        headline += " and the others between" if len(known) > 2 else ""
+        headline += f", those by {least['method']} with {number(least['tau_b'])}"
+        headline += " and the others in between" if len(known) > 2 else ""
     stays = [
         f"{name} {int(overlap.loc[name, 'stable_kept'])} of {int(overlap.loc[name, 'kept'])}"
         for name in known["method"]
@@ -40,8 +40,8 @@ def stability_finding(contents: Contents) -> Finding | None:
     if stays:
         share = percent(float(overlap["share"].iloc[0]))
         headline += (
-            f"; with {share} of the heads removed, at least {percent(STABLE)} of {halves} halves "
-            f"keep the same heads: {listed(stays)}"
+            f"; with {share} of the heads removed, so many of the kept heads stay on at least "
+            f"{percent(STABLE)} of {halves} halves: {listed(stays)}"
         )
     return Finding("stability", f"{headline}.", _detail(known, overlap, halves))
 
@@ -52,8 +52,8 @@ def _detail(known: pd.DataFrame, overlap: pd.DataFrame, halves: int) -> str:
         f"Every method scored the heads again on {halves} random halves of the selection examples "
         f"({size} each). Agreement is that of two halves without a common example, averaged over "
         f"{count(int(known['pairs'].iloc[0]), 'such pair')}; the intervals allow for all of them "
-        "coming from the same examples. Half as many examples say less than all of them, so a "
-        "ranking from all is steadier than this. "
+        "coming from the same examples. A ranking from all examples is steadier than one from half "
+        "of them. "
     )
     said = []
     for name in known["method"]:
@@ -74,9 +74,8 @@ def _detail(known: pd.DataFrame, overlap: pd.DataFrame, halves: int) -> str:
     ]
     if tied:
         text += (
-            "Heads with the same score across the cut, among which their order decides on every "
-            f"half alike and which therefore look steadier than they are (mean number): "
-            f"{listed(tied)}. "
+            "Heads tied across the cut are chosen by their position, on every half alike, and so "
+            f"look steadier than they are (mean number): {listed(tied)}. "
         )
     bounds = [
         f"{number(overlap.loc[name, 'false_kept'])} of the "
@@ -90,7 +89,10 @@ def _detail(known: pd.DataFrame, overlap: pd.DataFrame, halves: int) -> str:
         "often than a head picked at random. Their expected number is bounded if examples are "
         "drawn independently (the table has the bound at every budget)"
     )
-    unbounded = "is no smaller than what it bounds, and only smaller sets can be vouched for."
+    unbounded = (
+        "is at least as large as the number that it bounds, and says something of smaller sets "
+        "only."
+    )
     if not bounds:
         return f"{text}; with so many heads kept the bound {unbounded}"
     text += f": at most {listed(bounds)}."

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headtool.errors import HeadtoolError, unknown
+from headtool.reports.formats.style import DYNAMICS_STYLE, undated
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,22 +16,17 @@ __all__ = ["FORMATS", "check_figure", "write_dynamics_figure"]
 
 FORMATS = ("pdf", "png", "svg")
 
-_STYLE: Any = {
-    "pdf.fonttype": 42,  # what journals take
-    "svg.hashsalt": "headtool",
-    "font.size": 8,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "legend.fontsize": 7,
-    "text.parse_math": False,  # a name with dollar signs is a name
-    "figure.constrained_layout.use": True,
-    "savefig.dpi": 300,
-}
-
 
 def check_figure(path: Path, *, force: bool) -> None:
-    """Refuse, before any work is done, a file that could not be written later."""
+    """Refuse, before any work is done, a file that could not be written later.
+
+    Parameters
+    ----------
+    path
+        The file; its ending says the format.
+    force
+        Whether a file that is there may be replaced.
+    """
     ending = path.suffix.removeprefix(".")
     if ending not in FORMATS:
         raise unknown(f"format of `figure` {path}:", ending, FORMATS)
@@ -58,7 +54,7 @@ def write_dynamics_figure(tables: Mapping[str, pd.DataFrame], metric: str, path:
     curves, stability = tables["checkpoint_curves"], tables["rank_stability"]
     names = list(dict.fromkeys(curves["checkpoint"]))
     colours = mpl.colormaps["viridis"].resampled(len(names) + 1)
-    with mpl.rc_context(_STYLE):
+    with mpl.rc_context(DYNAMICS_STYLE):
         figure = Figure(figsize=(7.0, 2.6))
         left, right = figure.subplots(1, 2)
         for number, (name, group) in enumerate(curves.groupby("checkpoint", sort=False)):
@@ -73,5 +69,4 @@ def write_dynamics_figure(tables: Mapping[str, pd.DataFrame], metric: str, path:
         right.set_xticks(range(len(last)), last["checkpoint_x"], rotation=30, ha="right")
         right.set_ylabel(f"Spearman with {names[-1]}")
         right.axhline(0, color="0.7", linewidth=0.6)
-        dated = {".pdf": "CreationDate", ".svg": "Date"}.get(path.suffix)
-        figure.savefig(path, metadata={dated: None} if dated else None)
+        figure.savefig(path, metadata=undated(path.suffix.removeprefix(".")))

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from headtool.reports.charts.roles import HeadRoles, letter_of
-from headtool.reports.charts.scores import score_pair
 from headtool.reports.charts.svg import clip
 from headtool.reports.contents.facts import alpha_of
-from headtool.reports.contents.heads import Heads, places
-from headtool.reports.contents.roles import role_name
+from headtool.reports.contents.heads import Heads
+from headtool.reports.contents.roles import HeadRoles, letter_of, role_name
 from headtool.reports.contents.run import Contents, records
+from headtool.reports.formats.style import GREY, new_figure
+from headtool.reports.sections.scores import score_pair, scores_of
 from headtool.reports.wording.words import number, p_value
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-__all__ = ["ROLE_COLOURS", "draw_scores", "draw_survival", "shaped"]
+__all__ = [
+    "ROLE_COLOURS",
+    "draw_scores",
+    "draw_survival",
+    "scores_figure",
+    "survival_figure",
+    "survival_shape",
+]
 
-_GREY = "#6F757C"
 _UNSEEN = "not looked at"
 _SHAPES = {"P": "o", "S": "s", "R": "^", "E": "D", "U": "v", "F": "X", "V": "<", "I": ">"}
 ROLE_COLOURS = {
@@ -32,12 +38,12 @@ ROLE_COLOURS = {
     "F": "#4338A8",
     "V": "#56B4E9",
     "I": "#7A5A00",
-    "?": _GREY,
+    "?": GREY,
 }
 """Colours by the letter of a role, told apart with any colour vision."""
 
 
-def shaped(contents: Contents) -> tuple[int, int]:
+def survival_shape(contents: Contents) -> tuple[int, int]:
     """How many methods and roles the figure of survival shows."""
     table = contents.table("role_survival")
     return len(_methods(contents)), table.loc[table["heads"] > 0, "role"].nunique()
@@ -47,8 +53,40 @@ def _methods(contents: Contents) -> list[str]:
     return [str(name) for name in contents.table("role_survival")["method"].unique()]
 
 
+def survival_figure(contents: Contents) -> Figure:
+    """Heads of each role that each method keeps."""
+    methods, roles = survival_shape(contents)
+    width = max(2.2, min(7.5, 0.5 + 1.05 * roles))
+    figure, axes = new_figure(methods, roles, width=width, height=0.35 + 0.95 * methods)
+    draw_survival(contents, axes)
+    return figure
+
+
+def scores_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
+    """Two methods' scores of every head, relevance over confidence where both are there.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads, roles
+        Its heads, and their roles.
+    """
+    figure, axes = new_figure(width=3.4, height=2.9)
+    draw_scores(contents, heads, roles, axes[0][0])
+    return figure
+
+
 def draw_survival(contents: Contents, axes: Any) -> None:
-    """A row per method, a column per role: heads kept, beside those expected within layers."""
+    """A row per method, a column per role: heads kept, beside those expected within layers.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    axes
+        Where to draw: a row per method, a column per role.
+    """
     table = contents.table("role_survival")
     table, alpha = table[table["heads"] > 0], alpha_of(contents)
     roles = [str(role) for role in table["role"].unique()]
@@ -57,10 +95,10 @@ def draw_survival(contents: Contents, axes: Any) -> None:
         for axis, role in zip(row, roles, strict=True):
             part = table[(table["method"] == method) & (table["role"] == role)]
             part = part.sort_values("budget")
-            colour = _GREY if role_name(role) != role else ROLE_COLOURS[letter_of(role)]
+            colour = GREY if role_name(role) != role else ROLE_COLOURS[letter_of(role)]
             share, heads = 100 * part["share"], int(part["heads"].iloc[0])
             axis.plot(
-                share, part["expected_within_layers"], color=_GREY, linestyle="--", linewidth=0.9
+                share, part["expected_within_layers"], color=GREY, linestyle="--", linewidth=0.9
             )
             axis.plot(share, part["kept"], color=colour)
             clear = (part["p_adjusted"] <= alpha).to_numpy()
@@ -80,23 +118,28 @@ def draw_survival(contents: Contents, axes: Any) -> None:
 
 
 def draw_scores(contents: Contents, heads: Heads, roles: HeadRoles, axis: Axes) -> None:
-    """A point per head, in the shape of its first role; coefficients as the run has them."""
+    """A point per head, in the shape of its first role; coefficients as the run has them.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    roles
+        The roles of these heads.
+    axis
+        Where to draw.
+    """
     pair = score_pair(contents.methods)
     assert pair is not None
-    table = contents.table("scores")
-    by_method = []
-    for method in pair:
-        rows = table[table["method"] == method]
-        by_method.append(dict(zip(places(rows), rows["score"].astype(float), strict=True)))
+    by_method = [scores_of(contents, heads, method) for method in pair]
     groups: dict[str, list[int]] = {}
     for i, of in enumerate(roles.of):
         group = _UNSEEN if of is None and roles.known else next(iter(of or ()), "")
         groups.setdefault(group, []).append(i)
     for role in (_UNSEEN, "", *roles.names):
-        x, y = (
-            [scores.get(heads.places[i], math.nan) for i in groups.get(role, ())]
-            for scores in by_method
-        )
+        x, y = ([scores[i] for i in groups.get(role, ())] for scores in by_method)
         letter = letter_of(role)
         axis.scatter(
             x, y, s=18 if role in roles.names else 8, marker=_SHAPES.get(letter, "o"),

@@ -1,4 +1,4 @@
-"""The report's sections on sets of heads: pruning curves, areas between them, additivity."""
+"""The report's section on sets of heads: pruning curves, and areas between them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,29 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section, order
-from headtool.reports.charts.lines import Interval, Line, interval_chart, line_chart
-from headtool.reports.charts.svg import Scale
-from headtool.reports.contents.facts import band_of, default_budget, level_of, matched
+from headtool.reports.charts.intervals import Interval, interval_chart
+from headtool.reports.charts.lines import Curve, line_chart
+from headtool.reports.contents.facts import band_of, level_of, matched
 from headtool.reports.contents.run import Contents
-from headtool.reports.wording.words import digits, number, percent
+from headtool.reports.sections.series import method_class, shared_span
+from headtool.reports.wording.words import bare_p_value, digits, percent
 
 if TYPE_CHECKING:
     import pandas as pd
-    from markupsafe import Markup
 
-__all__ = ["additivity_section", "curves_section"]
+__all__ = ["curves_section"]
 
 
 def curves_section(contents: Contents, text: Sequence[str]) -> Section | None:
-    """Metric against the share of heads removed, with random masks and areas between curves."""
+    """Metric against the share of heads removed, with random masks and areas between curves.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    text
+        Paragraphs that open the section.
+    """
     curves = contents.table("curves")
     curves = curves[curves["draw"] == -1]
     if curves.empty:
@@ -47,10 +55,10 @@ def curves_section(contents: Contents, text: Sequence[str]) -> Section | None:
 
 def _line(
     contents: Contents, rows: pd.DataFrame, name: str, css: str, *, label: str | None = None
-) -> Line:
+) -> Curve:
     ordered = rows.sort_values("share")
     low, high = band_of(contents, ordered)
-    return Line(
+    return Curve(
         name,
         ordered["share"].tolist(),
         ordered["value"].tolist(),
@@ -61,23 +69,15 @@ def _line(
     )
 
 
-def _span(values: Sequence[float]) -> tuple[float, float]:
-    """Ends of an axis that several panels share."""
-    scale = Scale.around(values, 0.0, 1.0)
-    return scale.low, scale.high
-
-
-def _css(contents: Contents, method: str) -> str:
-    return f"m{contents.methods.index(method) % 8}" if method in contents.methods else "random"
-
-
-def _lines(contents: Contents, rows: pd.DataFrame) -> list[Line]:
+def _lines(contents: Contents, rows: pd.DataFrame) -> list[Curve]:
     """The random masks first, so that methods lie on top."""
     found = []
     for method in ["random", *reversed(contents.methods)]:
         part = rows[rows["method"] == method]
         if len(part):
-            found.append(_line(contents, part, method, _css(contents, method), label=method))
+            found.append(
+                _line(contents, part, method, method_class(contents, method), label=method)
+            )
     return found
 
 
@@ -113,7 +113,7 @@ def _panels_against_random(contents: Contents, rows: pd.DataFrame) -> list[Figur
     """A panel for each method with random masks that have as many heads in every layer."""
     panels = []
     low, high = band_of(contents, rows)
-    span = _span([*rows["value"], *low, *high])
+    span = shared_span([*rows["value"], *low, *high])
     for method in contents.methods:
         own, other = rows[rows["method"] == method], rows[rows["method"] == matched(method)]
         if own.empty or other.empty:
@@ -121,7 +121,7 @@ def _panels_against_random(contents: Contents, rows: pd.DataFrame) -> list[Figur
         drawing = line_chart(
             [
                 _line(contents, other, matched(method), "random"),
-                _line(contents, own, method, _css(contents, method)),
+                _line(contents, own, method, method_class(contents, method)),
             ],
             label=f"{method} against random masks with as many heads in every layer",
             x_label="heads removed",
@@ -149,7 +149,7 @@ def _areas(contents: Contents) -> list[Figure]:
     ends = [v for v in (*against["low"], *against["high"], *against["area"]) if math.isfinite(v)]
     if not ends:
         return []
-    span = _span([*ends, 0.0])
+    span = shared_span([*ends, 0.0])
     panels = []
     for title, part in (
         ("against random masks with as many heads in every layer", against["method_y"] != "random"),
@@ -161,8 +161,8 @@ def _areas(contents: Contents) -> list[Figure]:
                 row["area"],
                 row["low"],
                 row["high"],
-                _css(contents, str(row["method_x"])),
-                f"p {_p(row['p_adjusted'])}",
+                method_class(contents, str(row["method_x"])),
+                f"p {bare_p_value(row['p_adjusted'])}",
             )
             for _, row in against[part].iterrows()
         ]
@@ -180,10 +180,6 @@ def _areas(contents: Contents) -> list[Figure]:
         "shares removed, with its interval and adjusted p-value."
     )
     return [Figure(panels, caption)]
-
-
-def _p(value: float) -> str:
-    return "–" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.2g}"
 
 
 def _kinds(contents: Contents, curves: pd.DataFrame) -> list[Figure]:
@@ -204,7 +200,7 @@ def _kinds(contents: Contents, curves: pd.DataFrame) -> list[Figure]:
         panels.append(Panel(drawing, title=str(kind)))
     if not panels:
         return []
-    legend = [(f"line {_css(contents, m)}", m) for m in contents.methods]
+    legend = [(f"line {method_class(contents, m)}", m) for m in contents.methods]
     return [Figure(panels, "Removing heads of one attention kind only.", css="trio", legend=legend)]
 
 
@@ -215,7 +211,7 @@ def _value_table(contents: Contents, rows: pd.DataFrame) -> DataTable | None:
     columns = [Column("removed"), *(Column(method) for method in present)]
     cells = []
     for share in sorted(rows["share"].unique()):
-        line = [Cell(percent(float(share)), float(share))]
+        line = [Cell.share(share)]
         for method in present:
             found = rows[(rows["share"] == share) & (rows["method"] == method)]
             line.append(_value_cell(contents, found.iloc[0]) if len(found) else Cell("–"))
@@ -249,8 +245,8 @@ def _area_table(contents: Contents) -> DataTable | None:
                 *(Cell(str(row[name])) for name in ("kind", "method_x", "method_y")),
                 Cell.number(row["area"]),
                 Cell.interval(row["low"], row["high"]),
-                Cell(_p(row["p"]), order(row["p"])),
-                Cell(_p(row["p_adjusted"]), order(row["p_adjusted"])),
+                Cell.p_value(row["p"]),
+                Cell.p_value(row["p_adjusted"]),
                 Cell("–")
                 if math.isnan(beaten)
                 else Cell(f"{int(beaten)} of {int(row['draws'])}", float(beaten)),
@@ -268,121 +264,9 @@ def _data(contents: Contents, rows: pd.DataFrame) -> dict[str, object]:
             lines.append(
                 {
                     "name": method,
-                    "css": _css(contents, method),
+                    "css": method_class(contents, method),
                     "values": [_value_cell(contents, row).text for _, row in part.iterrows()],
                 }
             )
     shares = sorted(rows["share"].unique().tolist())
     return {"shares": shares, "labels": [percent(share) for share in shares], "lines": lines}
-
-
-def additivity_section(contents: Contents, text: Sequence[str]) -> Section | None:
-    """Whether effects of single heads add up, and what choosing on the same examples flatters."""
-    figures = [*_additivity_figure(contents), *_optimism_figure(contents)]
-    if not figures:
-        return None
-    tables = []
-    for name, title, first, second, difference in (
-        ("additivity", "Together, and one at a time", "joint", "sum_of_singles", "gap"),
-        (
-            "optimism",
-            "Selected on the same examples, and on others",
-            "selection",
-            "evaluation",
-            "optimism",
-        ),
-    ):
-        frame = contents.table(name)
-        if frame.empty:
-            continue
-        columns = [
-            Column("method", is_number=False),
-            Column("removed"),
-            *(Column(part.replace("_", " ")) for part in (first, second, difference)),
-        ]
-        rows = [
-            [
-                Cell(str(row["method"])),
-                Cell(percent(row["share"]), float(row["share"])),
-                *(Cell.number(row[p]) for p in (first, second, difference)),
-            ]
-            for _, row in frame.iterrows()
-        ]
-        tables.append(DataTable(name, title, columns, rows))
-    return Section(
-        "additivity",
-        "Do single effects add up, and does selection flatter?",
-        text=text,
-        figures=figures,
-        tables=tables,
-    )
-
-
-def _additivity_figure(contents: Contents) -> list[Figure]:
-    table = contents.table("additivity")
-    if table.empty:
-        return []
-    span = _span([*table["joint"], *table["sum_of_singles"], 0.0])
-    panels = []
-    for method in contents.methods:
-        rows = table[table["method"] == method].sort_values("share")
-        if rows.empty:
-            continue
-        share = [0.0, *rows["share"]]
-        lines = [
-            Line("sum of single effects", share, [0.0, *rows["sum_of_singles"]], "random"),
-            Line("together", share, [0.0, *rows["joint"]], _css(contents, method)),
-        ]
-        drawing: Markup = line_chart(
-            lines,
-            label=f"{method}: effect of the removed heads together, and the sum of their effects",
-            x_label="heads removed",
-            y_label=f"change of {contents.measure}",
-            width=280,
-            height=210,
-            y_range=span,
-            compact=True,
-        )
-        panels.append(Panel(drawing, title=method))
-    caption = (
-        f"What the removed heads change {contents.measure} by together (coloured), and the sum of "
-        "what each changes alone (grey). Where the two part, ablations of single heads say little "
-        "about sets."
-    )
-    return [Figure(panels, caption, css="trio")] if panels else []
-
-
-def _optimism_figure(contents: Contents) -> list[Figure]:
-    table, budget = contents.table("optimism"), default_budget(contents)
-    rows = table[(table["budget"] == budget) & table["optimism"].notna()]
-    if rows.empty or not {"low", "high"} <= set(rows.columns):
-        return []
-    lines = [
-        Interval(
-            str(row["method"]),
-            row["optimism"],
-            row["low"],
-            row["high"],
-            _css(contents, str(row["method"])),
-            number(row["optimism"]),
-        )
-        for _, row in rows.iterrows()
-    ]
-    drawings = [
-        interval_chart(
-            lines,
-            label="How much better each selection does on the very examples that made it",
-            x_label=f"{contents.measure} that selection flatters by",
-            width=width,
-        )
-        for width in (620, 350)
-    ]
-    share = percent(float(rows["share"].iloc[0]))
-    return [
-        Figure(
-            [Panel(drawings[0], narrow=drawings[1])],
-            f"With {share} of the heads removed: how much better a mask does on the evaluation "
-            "examples if these very examples selected it, instead of others. Everything else in "
-            "this report was selected on others.",
-        )
-    ]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
-from headtool.reports.blocks import Cell, Column, DataTable, Section
+from headtool.reports.blocks import Section
 from headtool.reports.contents.run import Contents
+from headtool.reports.sections.frames import frame_table
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["dynamics_section", "frame_table"]
+__all__ = ["dynamics_section"]
 
 
 def dynamics_section(contents: Contents) -> Section | None:
@@ -27,26 +23,3 @@ def dynamics_section(contents: Contents) -> Section | None:
     if not tables:
         return None
     return Section("dynamics", "Heads over the course of training", tables=tables)
-
-
-def frame_table(
-    name: str, caption: str, frame: pd.DataFrame, *, can_filter: bool = False
-) -> DataTable:
-    """A frame as it is, with numbers in short."""
-    numeric = [frame[column].dtype.kind in "iuf" for column in frame.columns]
-    columns = [
-        Column(str(title).replace("_", " ").strip(), is_number)
-        for title, is_number in zip(frame.columns, numeric, strict=True)
-    ]
-    rows = [
-        [_cell(value, number) for value, number in zip(values, numeric, strict=True)]
-        for values in frame.itertuples(index=False)
-    ]
-    return DataTable(name, caption, columns, rows, can_filter)
-
-
-def _cell(value: Any, is_number: bool) -> Cell:
-    if not is_number:
-        return Cell(str(value))
-    whole = isinstance(value, int)
-    return Cell(str(value), float(value)) if whole else Cell.number(float(value))

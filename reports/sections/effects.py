@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from headtool.heads import head_name
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.heads import Effect, caterpillar
-from headtool.reports.charts.roles import HeadRoles
 from headtool.reports.contents.facts import level_of, margin_of, unchanged_note
 from headtool.reports.contents.heads import Heads, places, verdict_legend
+from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.sections.heads import doing
 from headtool.reports.wording.words import given, names, number
@@ -20,7 +21,19 @@ __all__ = ["effects_section"]
 def effects_section(
     contents: Contents, heads: Heads, roles: HeadRoles, text: Sequence[str]
 ) -> Section | None:
-    """What closing single heads changes, and the table of all heads."""
+    """What closing single heads changes, and the table of all heads.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    roles
+        The roles of these heads.
+    text
+        Paragraphs that open the section.
+    """
     if not heads.effects:
         return None
     metric = contents.measure
@@ -85,7 +98,7 @@ def _table(contents: Contents, heads: Heads, roles: HeadRoles) -> DataTable:
     if heads.tests:
         columns.append(Column("verdict", is_number=False))
     if tested:
-        columns.append(Column("detectable"))
+        columns.append(Column("detectable effect"))
     scores = contents.table("scores")
     ranks = {
         method: dict(zip(places(part), part["rank"].astype(int).tolist(), strict=True))
@@ -112,7 +125,7 @@ def _table(contents: Contents, heads: Heads, roles: HeadRoles) -> DataTable:
         if tested:
             cells.append(Cell.number(row["mde"]))
         cells += [
-            Cell(str(by_place[place]), float(by_place[place])) if place in by_place else Cell("–")
+            Cell.count(by_place[place]) if place in by_place else Cell("–")
             for by_place in ranks.values()
         ]
         cells += [Cell(roles.words(i) or "–")] if roles.known else []
@@ -125,10 +138,14 @@ def _best_table(contents: Contents) -> list[DataTable]:
     table = contents.table("best")
     if table.empty:
         return []
-    columns = [Column("head", is_number=False), Column("effect"), Column("on the other half")]
+    columns = [
+        Column("head", is_number=False),
+        Column("effect"),
+        Column("on the half that chose it"),
+    ]
     rows = [
         [
-            Cell(f"{row['kind']}.{row['layer']}.{row['head']}"),
+            Cell(head_name(row)),
             Cell.number(row["delta"]),
             Cell.number(row["delta_chosen_on"]),
         ]

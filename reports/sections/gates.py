@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
-from headtool.reports.charts.lines import Line, line_chart
+from headtool.reports.charts.lines import Curve, line_chart
+from headtool.reports.charts.svg import series_class
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.wording.words import given, listed, number
 
@@ -178,11 +179,11 @@ def _figure(contents: Contents, sweep: Sweep) -> Figure:
 def _chart(contents: Contents, sweep: Sweep, width: int) -> Markup:
     measure = contents.measure if sweep.metric == contents.metric else sweep.metric
     lines = [
-        Line(
+        Curve(
             name,
             [float(heads) for heads, _ in points],
             [value for _, value in points],
-            f"m{place}",
+            series_class(place),
             label=name,
         )
         for place, (name, points) in enumerate(sweep.lines.items())
@@ -221,7 +222,7 @@ def _sweep_table(contents: Contents, sweep: Sweep) -> DataTable:
         rows.append(
             [
                 Cell(given(value), value),
-                *(Cell(str(amount), float(amount)) for amount in counts),
+                *(Cell.count(amount) for amount in counts),
                 *(
                     Cell.number(float(mine[name][metric])) if name in mine else Cell("–")
                     for metric in metrics
@@ -247,7 +248,7 @@ def _evaluation(contents: Contents, method: str) -> DataTable | None:
     rows = [
         [
             Cell(str(row["model"])),
-            *(Cell(str(int(row[name])), float(row[name])) for name in ("heads", *kinds)),
+            *(Cell.count(row[name]) for name in ("heads", *kinds)),
             *(Cell.number(float(row[name])) for name in metrics),
         ]
         for row in found

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.reports.blocks import Cell, Choices, Column, DataTable, Figure, Panel, Section, View
 from headtool.reports.charts.heads import SquareCell, head_grid
-from headtool.reports.charts.roles import HeadRoles
+from headtool.reports.charts.roles import role_legend
 from headtool.reports.charts.svg import element
 from headtool.reports.contents.facts import matched
 from headtool.reports.contents.heads import Heads, Place, verdict_legend
+from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents
 from headtool.reports.sections.roles import survival_words
 from headtool.reports.sections.views import choices_of
@@ -34,7 +35,19 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"  # one character a head in the 
 def heads_section(
     contents: Contents, heads: Heads, roles: HeadRoles, text: Sequence[str]
 ) -> Section | None:
-    """Which heads each method keeps, on the grid of layers and heads."""
+    """Which heads each method keeps, on the grid of layers and heads.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    roles
+        The roles of these heads.
+    text
+        Paragraphs that open the section.
+    """
     choices = choices_of(contents, heads, roles)
     if choices is None:
         return None
@@ -46,7 +59,7 @@ def heads_section(
         ],
         _caption(contents, heads, roles, shown, choices),
         css="grids",
-        legend=[*_legend(heads, shown, bool(choices.budgets)), *roles.legend],
+        legend=[*_legend(heads, shown, bool(choices.budgets)), *role_legend(roles.names)],
     )
     figures = [main]
     if len(choices.views) > 1:
@@ -84,7 +97,7 @@ def _kept_table(heads: Heads, choices: Choices) -> DataTable:
     sites = list(dict.fromkeys((kind, layer) for kind, layer, _ in heads.places))
     columns = [Column("layer", is_number=False)]
     columns += [Column(view.name, is_number=False) for view in views]
-    columns += [Column("all of them", is_number=False)] if len(views) > 1 else []
+    columns += [Column("kept by all", is_number=False)] if len(views) > 1 else []
     rows = []
     for site in sites:
         members = [i for i, place in enumerate(heads.places) if place[:2] == site]

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from headtool.reports.blocks import Section
-from headtool.reports.charts.roles import HeadRoles
 from headtool.reports.contents.facts import VERDICTS
 from headtool.reports.contents.heads import Heads
+from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents, records
-from headtool.reports.findings.findings import findings
-from headtool.reports.findings.references import Procedure, describe_procedure
-from headtool.reports.sections.curves import additivity_section, curves_section
+from headtool.reports.findings.procedure import Procedure, describe_procedure
+from headtool.reports.findings.summary import findings
+from headtool.reports.sections.additivity import additivity_section
+from headtool.reports.sections.curves import curves_section
 from headtool.reports.sections.dynamics import dynamics_section
 from headtool.reports.sections.effects import effects_section
 from headtool.reports.sections.gates import gates_section
@@ -30,7 +31,31 @@ __all__ = ["Page", "build_page", "opening", "origin", "subtitle"]
 
 @dataclass(frozen=True)
 class Page:
-    """Everything that the template prints."""
+    """Everything that the template prints.
+
+    Attributes
+    ----------
+    title, subtitle
+        What was compared, in two lines.
+    created
+        The day on which the run was written.
+    opening
+        What was found, in paragraphs.
+    verdicts
+        How many heads have which verdict; empty without tests.
+    warnings
+        What a reader must keep in mind, a sentence each.
+    sections
+        The sections that the run has tables for.
+    procedure
+        How the numbers were made.
+    origin
+        What reproduces the run, as name and value.
+    command
+        The command that made it.
+    data
+        What the page's script knows.
+    """
 
     title: str
     subtitle: str
@@ -177,12 +202,14 @@ def _origin_of_roles(contents: Contents) -> list[tuple[str, str]]:
     source = roles.get("treebank", roles.get("data"))
     if isinstance(source, Mapping):
         rows = [
-            ("roles on", _joined(source, "spec")),
-            ("roles on SHA-256", _joined(source, "sha256")),
+            ("roles measured on", _joined(source, "spec")),
+            ("SHA-256 of that data", _joined(source, "sha256")),
         ]
     options = roles.get("options")
     if isinstance(options, Mapping):
-        rows.append(("roles by", ", ".join(f"{k}={_plain(v)}" for k, v in options.items())))
+        rows.append(
+            ("options of the roles", ", ".join(f"{k}={_plain(v)}" for k, v in options.items()))
+        )
     return [*rows, ("roles made with", str(roles.get("command", "")))]
 
 

@@ -8,14 +8,14 @@ from typing import Any
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.heads import LEVELS, level
-from headtool.reports.charts.lines import Interval, interval_chart
+from headtool.reports.charts.intervals import Interval, interval_chart
 from headtool.reports.charts.relations import Point, coefficient, matrix, scatter
-from headtool.reports.charts.roles import HeadRoles
-from headtool.reports.charts.scores import score_data, score_figure
-from headtool.reports.contents.facts import ceiling_of
+from headtool.reports.contents.facts import ceiling_of, tested_effects
 from headtool.reports.contents.heads import Heads, places, verdict_legend
+from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents, records
-from headtool.reports.wording.words import names, number, p_value, percent
+from headtool.reports.sections.scores import score_data, score_figure
+from headtool.reports.wording.words import names, number, p_value
 
 __all__ = ["agreement_section", "data_section"]
 
@@ -31,7 +31,19 @@ _DIAGONAL = " On the diagonal: of a method with itself on other examples."
 def agreement_section(
     contents: Contents, heads: Heads, roles: HeadRoles, text: Sequence[str]
 ) -> Section | None:
-    """How alike the methods rank heads and which they keep."""
+    """How alike the methods rank heads and which they keep.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    roles
+        The roles of these heads.
+    text
+        Paragraphs that open the section.
+    """
     pairs = contents.table("agreement")
     if pairs.empty:
         return Section("agreement", "Do the methods agree?", text=text) if any(text) else None
@@ -170,11 +182,11 @@ def _overlap_tables(contents: Contents) -> list[DataTable]:
     ]
     rows = [
         [
-            Cell(percent(row["share"]), float(row["share"])),
+            Cell.share(row["share"]),
             Cell(str(row["method_x"])),
             Cell(str(row["method_y"])),
-            Cell(str(int(row["kept"])), float(row["kept"])),
-            Cell(str(int(row["shared"])), float(row["shared"])),
+            Cell.count(row["kept"]),
+            Cell.count(row["shared"]),
             Cell.number(row["jaccard"]),
             Cell.number(row["p_within_layers"]),
         ]
@@ -184,18 +196,26 @@ def _overlap_tables(contents: Contents) -> list[DataTable]:
 
 
 def data_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Section | None:
-    """Whether the same heads matter on other data."""
+    """Whether the same heads matter on other data.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    text
+        Paragraphs that open the section.
+    """
     pairs = contents.table("correlations")
     if pairs.empty:
         return None
     short = names(contents.data)
     figures = [_ceilings(contents, pairs, short)]
-    tests = contents.table("tests" if "tests" in contents.tables else "ablation")
-    if "metric" in tests:
-        tests = tests[tests["metric"] == contents.metric]
+    effects_by_data = tested_effects(contents)
     for row in records(pairs):
         x, y = str(row["data_x"]), str(row["data_y"])
-        figure = _scatter(contents, heads, tests, x, y, short)
+        figure = _scatter(contents, heads, effects_by_data, x, y, short)
         if figure is not None:
             figures.insert(len(figures) - 1, figure)
     return Section(
@@ -204,9 +224,9 @@ def data_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Secti
 
 
 def _scatter(
-    contents: Contents, heads: Heads, tests: Any, x: str, y: str, short: Mapping[str, str]
+    contents: Contents, heads: Heads, effects: Any, x: str, y: str, short: Mapping[str, str]
 ) -> Figure | None:
-    on_x, on_y = (tests[tests["data"] == spec] for spec in (x, y))
+    on_x, on_y = (effects[effects["data"] == spec] for spec in (x, y))
     first = dict(zip(places(on_x), on_x["delta"].astype(float), strict=True))
     second = dict(zip(places(on_y), on_y["delta"].astype(float), strict=True))
     common = [place for place in heads.places if place in first and place in second]

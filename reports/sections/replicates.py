@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
-from headtool.reports.charts.lines import Line, line_chart
-from headtool.reports.contents.facts import default_budget
+from headtool.reports.charts.lines import Curve, line_chart
+from headtool.reports.charts.svg import series_class
+from headtool.reports.contents.facts import default_budget, whole_models
 from headtool.reports.contents.run import Contents, records
-from headtool.reports.findings.replicates import _whole
 from headtool.reports.wording.words import names, percent
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["replicate_section"]
 
 
 def replicate_section(contents: Contents, text: Sequence[str]) -> Section | None:
-    """What models trained with other seeds have in common."""
-    whole = _whole(contents)
+    """What models trained with other seeds have in common.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    text
+        Paragraphs that open the section.
+    """
+    whole = whole_models(contents)
     if len(whole) < 2:
         return None
     called = names(whole["model"].astype(str))
@@ -54,7 +59,7 @@ def _curves(contents: Contents, called: dict[str, str]) -> Figure:
             rows = table[(table["method"] == method) & (table["model"] == model)]
             rows = rows.sort_values("share")
             lines.append(
-                Line(name, rows["share"].tolist(), rows["value"].tolist(), f"m{place % 8}")
+                Curve(name, rows["share"].tolist(), rows["value"].tolist(), series_class(place))
             )
         drawing = line_chart(
             lines,
@@ -67,7 +72,7 @@ def _curves(contents: Contents, called: dict[str, str]) -> Figure:
             compact=True,
         )
         panels.append(Panel(drawing, title=method))
-    legend = [(f"line m{place % 8}", name) for place, name in enumerate(called.values())]
+    legend = [(f"line {series_class(place)}", name) for place, name in enumerate(called.values())]
     caption = (
         f"What is left of {contents.measure} as each method removes heads, by model; every model "
         "loses the heads that its own scores put last."
@@ -102,7 +107,7 @@ def _overlap_tables(contents: Contents, called: dict[str, str]) -> list[DataTabl
     rows = [
         [
             *_names(row, called),
-            *(Cell(str(int(row[key])), float(row[key])) for key in ("kept", "shared")),
+            *(Cell.count(row[key]) for key in ("kept", "shared")),
             *(Cell.number(row[k]) for k in ("jaccard", "p_hypergeometric", "p_within_layers")),
         ]
         for row in records(table)

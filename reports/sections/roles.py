@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section, order
+from headtool.heads import head_name
+from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.roles import css_of
-from headtool.reports.charts.survival import Kept, kept_chart
+from headtool.reports.charts.survival import Remaining, survival_chart
 from headtool.reports.charts.svg import element
 from headtool.reports.contents.facts import alpha_of
-from headtool.reports.contents.roles import NO_ROLE, role_name
+from headtool.reports.contents.roles import NO_ROLE, role_name, role_summary
 from headtool.reports.contents.run import Contents, records
-from headtool.reports.sections.dynamics import frame_table
+from headtool.reports.sections.frames import frame_table
 from headtool.reports.wording.words import count, given, listed, number, p_value, percent
 
 __all__ = ["roles_section", "survival_words"]
 
 
 def roles_section(contents: Contents, text: Sequence[str]) -> Section | None:
-    """How many heads have each role, which they are, and which of them each method leaves."""
+    """How many heads have each role, which they are, and which of them each method leaves.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    text
+        Paragraphs that open the section.
+    """
     if contents.table("roles").empty and contents.table("role_survival").empty:
         return None
     survival = contents.table("role_survival")
@@ -49,10 +57,7 @@ def _counted(contents: Contents) -> list[str]:
 
 
 def _role_tables(contents: Contents) -> list[DataTable]:
-    from headtool.reports.contents.roles import role_summary
-
     roles = contents.table("roles")
-    place = ["kind", "layer", "head"]
     tested = roles[roles["label"] != "untested"]
     found = tested[tested["label"] == "yes"].sort_values("share", ascending=False, kind="stable")
     tables = []
@@ -63,8 +68,7 @@ def _role_tables(contents: Contents) -> list[DataTable]:
         shown = found[
             ["role", "detail", "share", "low", "high", "baseline", "threshold", "n", "p_adjusted"]
         ]
-        heads = [f"{k}.{i}.{h}" for k, i, h in found[place].itertuples(index=False)]
-        shown.insert(0, "head", heads)
+        shown.insert(0, "head", [head_name(row) for row in records(found)])
         tables.append(frame_table("roles", "Heads that have a role", shown, can_filter=True))
     return tables
 
@@ -96,7 +100,7 @@ def _figures(contents: Contents) -> list[Figure]:
 def _chart(method: str, role: str, rows: Sequence[Mapping[str, Any]], alpha: float) -> Any:
     heads, name = int(rows[0]["heads"]), role_name(role)
     points = [
-        Kept(
+        Remaining(
             float(row["share"]),
             int(row["kept"]),
             float(row["expected_within_layers"]),
@@ -110,7 +114,7 @@ def _chart(method: str, role: str, rows: Sequence[Mapping[str, Any]], alpha: flo
     kept = ", ".join(f"{point.kept} at {percent(point.share)}" for point in points)
     label = f"{method}, {name}: of {heads} heads it keeps {kept}"
     css = "unknown" if role == NO_ROLE else css_of(role)
-    return kept_chart(points, role=name, heads=heads, css=css, label=label)
+    return survival_chart(points, role=name, heads=heads, css=css, label=label)
 
 
 def _survival_table(contents: Contents) -> list[DataTable]:
@@ -127,12 +131,12 @@ def _survival_table(contents: Contents) -> list[DataTable]:
     rows = [
         [
             Cell(str(row["method"])),
-            Cell(percent(row["share"]), float(row["share"])),
+            Cell.share(row["share"]),
             Cell(role_name(str(row["role"]))),
-            Cell(str(row["heads"]), float(row["heads"])),
-            Cell(str(row["kept"]), float(row["kept"])),
+            Cell.count(row["heads"]),
+            Cell.count(row["kept"]),
             Cell.number(row["expected_within_layers"]),
-            Cell(_p(row["p_adjusted"]), order(row["p_adjusted"])),
+            Cell.p_value(row["p_adjusted"]),
         ]
         for row in records(table)
     ]
@@ -140,12 +144,18 @@ def _survival_table(contents: Contents) -> list[DataTable]:
     return [DataTable("role-survival", caption, columns, rows, can_filter=True)]
 
 
-def _p(value: float) -> str:
-    return "–" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.2g}"
-
-
 def survival_words(contents: Contents, method: str, budget: int) -> str:
-    """How many heads of each role a method keeps at a budget; empty where nothing is known."""
+    """How many heads of each role a method keeps at a budget; empty where nothing is known.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    method
+        One of its methods.
+    budget
+        How many heads are removed.
+    """
     table = contents.table("role_survival")
     rows = table[(table["method"] == method) & (table["budget"] == budget) & (table["heads"] > 0)]
     known = [

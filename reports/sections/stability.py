@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.heads import SquareCell, head_grid, level
-from headtool.reports.charts.lines import Line, line_chart
-from headtool.reports.charts.svg import element
+from headtool.reports.charts.lines import Curve, line_chart
+from headtool.reports.charts.svg import element, series_class
 from headtool.reports.contents.facts import default_budget
 from headtool.reports.contents.heads import Heads, places
 from headtool.reports.contents.run import Contents, records
@@ -24,7 +24,17 @@ _FEW = 300  # heads up to which every square of the small grids is named
 
 
 def stability_section(contents: Contents, heads: Heads, text: Sequence[str]) -> Section | None:
-    """How often each head stays, and how alike rankings are, on random halves of the examples."""
+    """How often each head stays, and how alike rankings are, on random halves of the examples.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    text
+        Paragraphs that open the section.
+    """
     table = contents.table("subsamples")
     if table.empty:
         return None
@@ -101,7 +111,7 @@ def _curves(contents: Contents, here: pd.DataFrame, share: str) -> Figure:
             continue
         middle = [(rank + 0.5) / len(often) for rank in range(len(often))]
         lines.append(
-            Line(method, middle, often.tolist(), f"m{place % 8}", label=method, dots=False)
+            Curve(method, middle, often.tolist(), series_class(place), label=method, dots=False)
         )
     drawings = [
         line_chart(
@@ -127,7 +137,7 @@ def _agreement_table(table: pd.DataFrame) -> DataTable:
     columns = [
         Column("method", is_number=False),
         *(Column(title) for title in ("tau-b", "interval", "Spearman", "interval")),
-        *(Column(title) for title in ("rank-biased overlap", "interval", "of any order")),
+        *(Column(title) for title in ("rank-biased overlap", "interval", "by chance")),
     ]
     rows = [
         [
@@ -154,7 +164,7 @@ def _count_tables(contents: Contents) -> list[DataTable]:
     if table.empty:
         return []
     titles = (
-        *("kept", "Jaccard", "interval", "of random heads of the same layers"),
+        *("kept", "Jaccard", "interval", "random heads of the same layers"),
         *("stably kept", "by chance at most", "stably removed", "by chance at most"),
         "tied at the cut",
     )
@@ -162,14 +172,14 @@ def _count_tables(contents: Contents) -> list[DataTable]:
     rows = [
         [
             Cell(str(row["method"])),
-            Cell(percent(row["share"]), float(row["share"])),
-            _whole(row["kept"]),
+            Cell.share(row["share"]),
+            Cell.count(row["kept"]),
             Cell.number(row["jaccard"]),
             Cell.interval(row["low"], row["high"]),
             Cell.number(row["expected_within_layers"]),
-            _whole(row["stable_kept"]),
+            Cell.count(row["stable_kept"]),
             Cell.number(row["false_kept"]),
-            _whole(row["stable_removed"]),
+            Cell.count(row["stable_removed"]),
             Cell.number(row["false_removed"]),
             Cell.number(row["tied"]),
         ]
@@ -214,7 +224,3 @@ def _data(contents: Contents, heads: Heads, frequency: pd.DataFrame) -> dict[str
             else None
         )
     return {"frequency": {"halves": int(frequency["subsamples"].iloc[0]), "times": times}}
-
-
-def _whole(value: float) -> Cell:
-    return Cell(str(int(value)), float(value))

@@ -8,9 +8,10 @@ from typing import Any
 
 from headtool.reports.blocks import Choices, View
 from headtool.reports.charts.heads import LEVELS, level
-from headtool.reports.charts.roles import HeadRoles
+from headtool.reports.charts.svg import series_class
 from headtool.reports.contents.facts import default_budget
 from headtool.reports.contents.heads import Heads, places
+from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.wording.words import number, percent
 
@@ -20,7 +21,17 @@ CONSENSUS = "consensus"
 
 
 def choices_of(contents: Contents, heads: Heads, roles: HeadRoles) -> Choices | None:
-    """What there is to choose from; None for a run without scores, effects or roles."""
+    """What there is to choose from; None for a run without scores, effects or roles.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    heads
+        The run's heads.
+    roles
+        The roles of these heads.
+    """
     views = _score_views(contents, heads) or _effect_view(contents, heads)
     by_role = [View("roles", "", [-1] * len(heads.places), [], by_role=True)] if roles.known else []
     if not views and not by_role:
@@ -75,7 +86,7 @@ def _score_views(contents: Contents, heads: Heads) -> list[View]:
         views.append(
             View(
                 method,
-                f"m{i % 8}",
+                series_class(i),
                 [level(value, low, high) for value in values],
                 [_with_error(by_place.get(p, {})) for p in heads.places],
                 [int(by_place[p]["rank"]) if p in by_place else 0 for p in heads.places],

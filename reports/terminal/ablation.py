@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from headtool.reports.terminal.pieces import HeatMap, plain_table
+from headtool.reports.terminal.pieces import HeatMap, plain_table, search_in_words
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ablation_tables", "written_search"]
+__all__ = ["ablation_tables"]
 
 _LARGEST = 8
 
@@ -48,7 +48,7 @@ def ablation_tables(
         f"whole model: {values}",
     )
     if "search" in source:
-        yield Text(f"  {written_search(source['search'])}; {source['signature']}", style="dim")
+        yield Text(f"  {search_in_words(source['search'])}; {source['signature']}", style="dim")
     alone = source["options"]["all_but_one"]
     closed = "this head alone stays open in its site" if alone else "this head is closed"
     for metric, rows in frame.groupby("metric", sort=False):
@@ -61,13 +61,6 @@ def ablation_tables(
     if best is not None:
         yield Text("the best single head of each site, chosen on half of the examples", style="dim")
         yield plain_table(best)
-
-
-def written_search(search: Mapping[str, Any]) -> str:
-    """Say how translations were searched, such as ``beam 5, length penalty 1``."""
-    if search["beam"] == 1:
-        return "greedy"
-    return f"beam {search['beam']}, length penalty {search['length_penalty']:g}"
 
 
 def _grid(part: pd.DataFrame) -> dict[int, list[float]]:

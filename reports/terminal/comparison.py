@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headtool.analysis.equivalence import VERDICTS
+from headtool.heads import head_name
 from headtool.reports.terminal.pieces import plain_table
 from headtool.reports.terminal.replicates import replicate_tables
 from headtool.reports.terminal.roles import survival_tables
@@ -244,8 +245,7 @@ def _at(frame: pd.DataFrame, method: str, budget: int) -> dict[str, float]:
 
 
 def _names(rows: pd.DataFrame) -> str:
-    names = [".".join(map(str, place)) for place in rows[_PLACE].itertuples(index=False)]
-    return _listed(names)
+    return _listed([head_name(row) for row in rows.to_dict("records")])
 
 
 def _listed(names: Sequence[str]) -> str:

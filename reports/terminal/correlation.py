@@ -10,6 +10,7 @@ import pandas as pd
 from rich.console import RenderableType
 from rich.text import Text
 
+from headtool.reports.contents.facts import why_uncorrected
 from headtool.reports.terminal.pieces import plain_table
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
@@ -50,8 +51,13 @@ def correlation_tables(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterato
         yield plain_table(pd.DataFrame(coefficients))
         yield Text(_ceiling(row), style="dim")
     counts = everywhere["data_sets"].value_counts().sort_index(ascending=False)
-    sizes = ", ".join(f"{heads} on {number}" for number, heads in counts.items())
-    yield Text.assemble(("heads with an effect", "bold"), f"  at .05 over all heads: {sizes}")
+    sizes = ", ".join(
+        f"{heads} on {f'{number} data sets' if number > 1 else 'one' if number else 'none'}"
+        for number, heads in counts.items()
+    )
+    yield Text.assemble(
+        ("heads with an effect", "bold"), f"  {sizes} (level .05, corrected over all heads)"
+    )
     found = everywhere[everywhere["data_sets"] > 0]
     if len(found):
         yield plain_table(found.sort_values(["data_sets", "p_any"], ascending=[False, True]))
@@ -61,5 +67,5 @@ def _ceiling(row: Mapping[Hashable, Any]) -> str:
     """The noise ceiling in words."""
     reliabilities = f"reliability {short(row['reliability_x'])} and {short(row['reliability_y'])}"
     if math.isnan(row["disattenuated"]):
-        return f"{reliabilities}; not disattenuated"
-    return f"{reliabilities}; Pearson's r without the noise: {short(row['disattenuated'])}"
+        return f"{reliabilities}; Pearson's r not corrected for noise: {why_uncorrected(row)}"
+    return f"{reliabilities}; Pearson's r corrected for noise: {short(row['disattenuated'])}"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
+from headtool.reports.terminal.pieces import bare_table
 from headtool.reports.wording.text import visible
 
 if TYPE_CHECKING:
@@ -32,13 +32,8 @@ def dynamics_tables(
     curves = tables["checkpoint_curves"]
     yield Text(f"{metric} of the whole model, and what is left of it without heads, by {method}")
     shares = list(dict.fromkeys(curves["share"]))
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    table.add_column("checkpoint")
-    table.add_column(metric, justify="right")
-    for share in shares[1:]:
-        table.add_column(f"-{share:.0%}", justify="right")
-    table.add_column("90% left until", justify="right")
-    table.add_column("mean", justify="right")
+    removed = [f"-{share:.0%}" for share in shares[1:]]
+    table = bare_table("checkpoint", metric, *removed, "90% left up to", "mean")
     summary = tables["prunability"].set_index("checkpoint")
     for name, group in curves.groupby("checkpoint", sort=False):
         left = dict(zip(group["share"], group["relative"], strict=True))
@@ -57,12 +52,10 @@ def dynamics_tables(
         row["checkpoint_y"]: row
         for _, row in stability.drop_duplicates("checkpoint_y", keep="last").iterrows()
     }
-    yield Text("ranks of heads against the checkpoint before, and against the last", style="dim")
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for number, name in enumerate(
-        ("checkpoint", "Spearman, before", "last", "better half kept, before", "last")
-    ):
-        table.add_column(name, justify="left" if number == 0 else "right")
+    yield Text("ranks of heads against the previous checkpoint, and against the last", style="dim")
+    table = bare_table(
+        "checkpoint", "Spearman, previous", "last", "same half kept, previous", "last"
+    )
     final = stability[stability["checkpoint_y"] == last].set_index("checkpoint_x")
     for name in dict.fromkeys(curves["checkpoint"]):
         cells = []

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions
 from rich.table import Table
@@ -17,7 +17,7 @@ from headtool.reports.wording.words import short
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["HeatMap", "plain_table"]
+__all__ = ["HeatMap", "bare_table", "plain_table", "search_in_words"]
 
 _LOW, _HIGH = (30, 60, 110), (255, 200, 60)  # from dark blue to amber; both ends print in grey
 
@@ -27,6 +27,13 @@ class HeatMap:
     """Layers down, heads across, brighter for more important within the kind.
 
     Numbers get as many digits as the terminal has room for.
+
+    Attributes
+    ----------
+    kind
+        Attention kind of the heads.
+    rows
+        Scores of the heads by layer; what is not finite is a dash.
     """
 
     kind: str
@@ -92,9 +99,29 @@ def _colour(score: float, low: float, high: float) -> str:
     return f"{ink} on rgb({red},{green},{blue})"
 
 
+def bare_table(*columns: str, left: int = 1, show_header: bool = True) -> Table:
+    """Return a table without lines and without rows.
+
+    Parameters
+    ----------
+    columns
+        Titles of the columns.
+    left
+        How many of the first columns are set flush left; the others are set flush right.
+    show_header
+        Whether the titles are shown.
+    """
+    table = Table(
+        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", show_header=show_header
+    )
+    for place, title in enumerate(columns):
+        table.add_column(Text(visible(title)), justify="left" if place < left else "right")
+    return table
+
+
 def plain_table(frame: pd.DataFrame) -> Table:
     """A frame as it is, with numbers in short."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = bare_table()
     for column, kind in frame.dtypes.items():
         number = kind.kind in "iuf"
         table.add_column(Text(visible(str(column))), justify="right" if number else "left")
@@ -107,3 +134,10 @@ def _cell(value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     return "-" if math.isnan(value) else short(value)
+
+
+def search_in_words(search: Mapping[str, Any]) -> str:
+    """Say how translations were searched, such as ``beam 5, length penalty 1``."""
+    if search["beam"] == 1:
+        return "greedy"
+    return f"beam {search['beam']}, length penalty {search['length_penalty']:g}"

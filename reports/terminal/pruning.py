@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from headtool.heads import HeadMask, Sites
+from headtool.reports.terminal.pieces import bare_table
 from headtool.reports.wording.text import visible
 
 if TYPE_CHECKING:
@@ -56,11 +56,9 @@ def pruning_tables(
     yield Text(f"{visible(model)}: {len(mask.closed)} of {total} heads {done}")
     yield Text(" ".join(map(str, mask.closed)), style="dim")
     for _, row in savings.iterrows():
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
         unit = f"unit {row['unit']}, " if len(savings) > 1 else ""
-        table.add_column(f"{unit}{row['heads_removed']} heads removed")
-        for name in ("before", "after", "saved"):
-            table.add_column(name, justify="right")
+        removed = f"{unit}{row['heads_removed']} heads removed"
+        table = bare_table(removed, "before", "after", "saved")
         for name, label in _ROWS.items():
             before, after = row[name], row[f"{name}_after"]
             saved = f"{1 - after / before:.1%}"
@@ -69,14 +67,12 @@ def pruning_tables(
     if len(savings):
         first = savings.iloc[0]
         yield Text(
-            f"FLOPs of {first['sequence_length']} tokens; outputs are the masked model's to "
-            f"{first['difference']:.1e} of the largest",
+            f"FLOPs of {first['sequence_length']} tokens; outputs equal the masked model's to "
+            f"within {first['difference']:.1e} of the largest",
             style="dim",
         )
     if quality:
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        for name in ("metric", "whole", "pruned"):
-            table.add_column(name, justify="left" if name == "metric" else "right")
+        table = bare_table("metric", "whole", "pruned")
         for name, values in quality.items():
             table.add_row(name, f"{values['whole']:.4g}", f"{values['pruned']:.4g}")
         yield table

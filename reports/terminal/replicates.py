@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pandas as pd
 from rich.console import RenderableType
 from rich.text import Text
 
+from headtool.reports.contents.run import records
 from headtool.reports.terminal.pieces import plain_table
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import names, short
@@ -37,15 +38,15 @@ def replicate_tables(comparison: Comparison, budget: int) -> Iterator[Renderable
     yield Text.assemble(
         ("replicates", "bold"),
         f"  {len(whole)} models: {metric} "
-        + ", ".join(f"{short(row['value'])} {called[row['model']]}" for row in _rows(whole)),
+        + ", ".join(f"{short(row['value'])} {called[row['model']]}" for row in records(whole)),
     )
     overlap = comparison.replicate_overlap
     at_budget = {
         (row["method"], row["model_x"], row["model_y"]): row
-        for row in _rows(overlap[overlap["budget"] == budget])
+        for row in records(overlap[overlap["budget"] == budget])
     }
     rows = []
-    for row in _rows(comparison.replicate_agreement):
+    for row in records(comparison.replicate_agreement):
         place = (row["method"], row["model_x"], row["model_y"])
         shown = {
             "method": visible(row["method"]),
@@ -64,7 +65,3 @@ def replicate_tables(comparison: Comparison, budget: int) -> Iterator[Renderable
         rows.append(shown)
     if rows:
         yield plain_table(pd.DataFrame(rows))
-
-
-def _rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]

@@ -9,7 +9,8 @@ import pandas as pd
 from rich.console import RenderableType
 from rich.text import Text
 
-from headtool.reports.contents.roles import _name, role_summary
+from headtool.heads import head_name
+from headtool.reports.contents.roles import role_summary
 from headtool.reports.terminal.pieces import plain_table
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
@@ -88,7 +89,7 @@ def _relations(part: pd.DataFrame, kind: str) -> Iterator[RenderableType]:
 def _rows(part: pd.DataFrame) -> pd.DataFrame:
     fixed = part["guess"] != "any key"
     named = {
-        "head": [_name(row) for row in part.to_dict("records")],
+        "head": [head_name(row) for row in part.to_dict("records")],
         "what": part["detail"],
         "share": part["share"],
         "low": part["low"],

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rich.console import RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from headtool.reports.terminal.ablation import written_search
-from headtool.reports.terminal.pieces import HeatMap, plain_table
+from headtool.heads import head_name
+from headtool.reports.terminal.pieces import HeatMap, bare_table, plain_table, search_in_words
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
 from headtool.results.scores import HeadScores
@@ -19,7 +18,7 @@ from headtool.results.scores import HeadScores
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["from_scratch", "score_tables"]
+__all__ = ["score_tables"]
 
 _ENDS = 5
 
@@ -50,7 +49,7 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
         yield Text(f"  {visible(options)}", style="dim")
     if "search" in result.provenance:
         search, signature = result.provenance["search"], result.provenance["signature"]
-        yield Text(f"  {written_search(search)}; {signature}", style="dim")
+        yield Text(f"  {search_in_words(search)}; {signature}", style="dim")
     for kind, part in result.frame.groupby("kind", sort=False):
         rows = {
             int(str(layer)): row.sort_values("head")["score"].tolist()
@@ -64,11 +63,11 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
         yield Text(visible(name))
         yield plain_table(table)
     if "scratch" in result.provenance:
-        yield Text(from_scratch(result.provenance["scratch"]), style="dim")
+        yield Text(_from_scratch(result.provenance["scratch"]), style="dim")
     yield Text()
 
 
-def from_scratch(recipe: Mapping[str, Any]) -> str:
+def _from_scratch(recipe: Mapping[str, Any]) -> str:
     """How models were trained from scratch, in a line; comparable with one another alone."""
     passes = short(recipe["passes"])
     return (
@@ -80,7 +79,7 @@ def from_scratch(recipe: Mapping[str, Any]) -> str:
 def _kept(frame: pd.DataFrame) -> Iterator[RenderableType]:
     """The heads that the method keeps, a line per site."""
     yield Text(f"keeps {int(frame['kept'].sum())} of {len(frame)} heads")
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+    table = bare_table(show_header=False)
     for (kind, layer), site in frame.groupby(["kind", "layer"], sort=False):
         heads = " ".join(map(str, site.loc[site["kept"].astype(bool), "head"]))
         table.add_row(Text(f"{kind}.{layer}", style="dim"), heads or "none")
@@ -91,7 +90,7 @@ def _ends(frame: pd.DataFrame) -> Iterator[RenderableType]:
     """The most and the least important heads side by side; ties are marked that go on unlisted."""
     ordered = frame.sort_values("rank")
     count = min(_ENDS, max(1, len(ordered) // 2))
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = bare_table()
     titles = ("most important", "least important")
     with_error = bool(frame["stderr"].notna().any())
     for title in titles:
@@ -122,4 +121,4 @@ def _unlisted(ordered: pd.DataFrame, end: pd.DataFrame) -> int:
 
 def _described(row: pd.Series, mark: str) -> tuple[str, str, str]:
     stderr = "" if math.isnan(row["stderr"]) else short(row["stderr"])
-    return f"{row['kind']}.{row['layer']}.{row['head']}{mark}", short(row["score"]), stderr
+    return head_name(row) + mark, short(row["score"]), stderr

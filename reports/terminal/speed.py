@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from rich.table import Table
 from rich.text import Text
 
+from headtool.reports.terminal.pieces import bare_table
 from headtool.reports.wording.text import visible
 
 if TYPE_CHECKING:
@@ -41,22 +41,13 @@ def speed_tables(frame: pd.DataFrame, source: Mapping[str, Any]) -> Iterator[Ren
             f"{source['repetitions']}; speedup over the whole model with 95% interval",
             style="dim",
         )
-        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-        for name in (
-            "batch",
-            "latency whole",
-            "pruned",
-            f"{unit}/s whole",
-            "masked",
-            "pruned",
-            "speedup masked",
-            "",
-            "pruned",
-            "",
-            "peak MB whole",
-            "pruned",
-        ):
-            table.add_column(name, justify="right")
+        table = bare_table(
+            *("batch", "latency whole", "pruned"),
+            *(f"{unit}/s whole", "masked", "pruned"),
+            *("speedup masked", "", "pruned", ""),
+            *("peak MB whole", "pruned"),
+            left=0,
+        )
         for size, group in rows.groupby("batch_size", sort=False):
             by = {row["model"]: row for _, row in group.iterrows()}
             rate = f"{unit}_per_second"

@@ -45,12 +45,12 @@ def stability_tables(comparison: Comparison, budget: int) -> Iterator[Renderable
             "tau-b": f"{short(row['tau_b'])} [{short(row['tau_b_low'])}, "
             f"{short(row['tau_b_high'])}]",
             "rho": short(row["spearman"]),
-            "RBO (of any order)": f"{short(row['rbo'])} ({short(row['rbo_expected'])})",
+            "RBO (by chance)": f"{short(row['rbo'])} ({short(row['rbo_expected'])})",
         }
         if row["method"] in overlap.index:
             kept = overlap.loc[row["method"]]
             shown |= {
-                "Jaccard (of random heads)": f"{short(kept['jaccard'])} "
+                "Jaccard (random heads)": f"{short(kept['jaccard'])} "
                 f"({short(kept['expected_within_layers'])})",
                 "stably kept": f"{kept['stable_kept']:.0f} of {kept['kept']:.0f}",
                 "stably removed": f"{kept['stable_removed']:.0f}",

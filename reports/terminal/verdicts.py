@@ -116,7 +116,7 @@ def compat_tables(tests: CompatTests) -> Iterator[RenderableType]:
     """Yield what a terminal shows of another tool's p-values, labelled as such."""
     yield Text(
         f"{tests.mode}, {tests.resamples} resamples, not corrected; its p < .01 amounts to "
-        f"two-sided {tests.two_sided_level:.2g}",
+        f"a two-sided level of {tests.two_sided_level:.2g}",
         style="dim",
     )
     yield plain_table(tests.frame.drop(columns="mode").sort_values("p"))

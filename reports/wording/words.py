@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from headtool.reports.wording.text import visible
 
 __all__ = [
+    "bare_p_value",
     "count",
     "digits",
     "given",
@@ -52,6 +53,11 @@ def p_value(value: float) -> str:
     return "p < 0.001" if value < 0.001 else f"p = {value:.2g}"
 
 
+def bare_p_value(value: float) -> str:
+    """``0.012`` or ``<0.001``, where the column says p; a dash for an undefined one."""
+    return "–" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.2g}"
+
+
 def percent(share: float) -> str:
     """A share in percent, with a decimal only where rounding would move it noticeably."""
     digits = 0 if abs(100 * share - round(100 * share)) < 0.25 else 1
@@ -59,7 +65,17 @@ def percent(share: float) -> str:
 
 
 def count(amount: int, noun: str, plural: str | None = None) -> str:
-    """Write an amount with its noun: ``one head``, ``12 heads``."""
+    """Write an amount with its noun: ``one head``, ``12 heads``.
+
+    Parameters
+    ----------
+    amount
+        How many.
+    noun
+        What they are, in the singular.
+    plural
+        Its plural; None: with an s.
+    """
     written = _WORDS[amount] if 0 < amount < len(_WORDS) else str(amount)
     return f"{written} {noun if amount == 1 else plural or noun + 's'}"
 

@@ -248,7 +248,7 @@ def test_resamples_without_a_value_are_reported():
     x = Importance.from_contributions("x", heads, values)
     row = correlate([x, other], permutations=24, resamples=200, splits=20).iloc[0]
     assert row["reliability_x"] != row["reliability_x"]
-    assert "the reliability on x is undefined: not disattenuated" in row["note"]
+    assert "the reliability on x is undefined: not corrected for noise" in row["note"]
 
 
 def test_bad_input_is_one_line():

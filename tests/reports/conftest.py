@@ -9,14 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from headtool.reports.contents.heads import places
 from headtool.reports.contents.run import Contents, read_contents, with_roles
 from headtool.reports.formats.html import render_html
+from headtool.results.runs import write_run
 
+from ..support import hostile
 from ..support.comparisons import write_comparison
+from ..support.few_roles import SOURCE, few_roles
+from ..support.html import Page
+from ..support.replicates import write_replicated
 from ..support.roles import HEADS, role_frame, write_roles
+from ..support.stability import write_subsampled
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -70,6 +77,60 @@ def make(tmp_path: Path) -> Callable[..., Contents]:
         return read_contents(tmp_path / "made")
 
     return written
+
+
+@pytest.fixture(scope="session")
+def role_page(with_known_roles: Contents) -> Page:
+    """The page of the comparison with roles."""
+    return Page(render_html(with_known_roles))
+
+
+@pytest.fixture(scope="session")
+def attacked(tmp_path_factory: pytest.TempPathFactory) -> Contents:
+    """A comparison whose every name is hostile."""
+    folder = tmp_path_factory.mktemp("hostile") / "run"
+    write_comparison(folder, **hostile.OPTIONS)
+    return read_contents(folder)
+
+
+@pytest.fixture(scope="session")
+def subsampled(tmp_path_factory: pytest.TempPathFactory) -> Contents:
+    """A comparison of two methods with subsamples."""
+    return read_contents(write_subsampled(tmp_path_factory.mktemp("stability") / "run").folder)
+
+
+@pytest.fixture
+def replicated(tmp_path: Path) -> Contents:
+    """A comparison of two methods on three models."""
+    return read_contents(write_replicated(tmp_path / "run").folder)
+
+
+@pytest.fixture
+def role_run(tmp_path: Path) -> Path:
+    write_run(
+        tmp_path / "roles",
+        command="headtool roles",
+        provenance={"roles": {**SOURCE, "metric": "share"}},
+        tables={"roles": few_roles()},
+    )
+    return tmp_path / "roles"
+
+
+@pytest.fixture
+def dynamics_run(tmp_path: Path) -> Path:
+    shares = [0.0, 0.5, 0.0, 0.5]
+    curves = pd.DataFrame({"checkpoint": [*"aabb"], "share": shares})
+    tables = {
+        "checkpoint_scores": pd.DataFrame({"checkpoint": ["a"], "score": [1.0]}),
+        "checkpoint_curves": curves.assign(value=[0.8, 0.4, 0.9, 0.5], relative=[1, 0.5, 1, 0.55]),
+        "prunability": pd.DataFrame({"checkpoint": [*"ab"], "whole": [0.8, 0.9]}),
+        "rank_stability": pd.DataFrame(
+            {"checkpoint_x": ["a"], "checkpoint_y": ["b"], "spearman": [0.321]}
+        ),
+    }
+    source = {"command": "dynamics", "checkpoints": ["a", "b"], "options": {"steps": "50%"}}
+    write_run(tmp_path / "run", command="", provenance={"dynamics": source}, tables=tables)
+    return tmp_path / "run"
 
 
 # -- a browser

@@ -7,11 +7,58 @@ import shutil
 import stat
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from headtool.errors import HeadtoolError
 from headtool.reports import writing
+from headtool.reports.contents.run import read_contents
 from headtool.reports.writing import FORMATS, write_report
+
+from ..support import hostile
+from ..support.comparisons import write_comparison
+
+
+def test_csv_holds_every_table_with_all_digits(compared: Path, tmp_path: Path) -> None:
+    folder = write_report(compared, format="csv", out=tmp_path / "csv")
+    contents = read_contents(compared)
+    names = set(contents.run.manifest["tables"])
+    assert {path.stem for path in folder.iterdir()} == names
+    for name in names:
+        expected = contents.run.table(name)
+        found = pd.read_csv(folder / f"{name}.csv", keep_default_na=False, na_values={
+            column: [""] for column in expected.columns if expected[column].dtype.kind == "f"
+        })  # fmt: skip
+        assert list(found.columns) == list(expected.columns)
+        for column in expected.columns:
+            if len(expected) and expected[column].dtype.kind == "f":
+                pd.testing.assert_series_equal(
+                    found[column].astype(float), expected[column], check_exact=True
+                )
+            elif len(expected):
+                assert (
+                    found[column].astype(str).tolist()
+                    == expected[column]
+                    .map(str)
+                    .map(lambda text: text.lower() if text in ("True", "False") else text)
+                    .tolist()
+                    or found[column].tolist() == expected[column].tolist()
+                )
+
+
+def test_csv_keeps_categories_and_hostile_text(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    write_comparison(run, **hostile.OPTIONS)
+    folder = write_report(run, format="csv", out=tmp_path / "csv")
+    found = pd.read_csv(folder / "scores.csv")
+    assert set(found["method"]) == set(hostile.METHODS)
+
+
+@pytest.mark.parametrize("name", ["role_run", "dynamics_run"])
+@pytest.mark.parametrize("form", ["html", "markdown", "latex", "csv"])
+def test_they_can_be_written(request, tmp_path: Path, name: str, form: str) -> None:
+    run = request.getfixturevalue(name)
+    assert write_report(run, format=form, out=tmp_path / "out").exists()
 
 
 @pytest.fixture

@@ -10,8 +10,11 @@ from typing import Any
 import pandas as pd
 
 from headtool.analysis.roles import ROLE_COLUMNS
+from headtool.reports.contents.heads import places
+from headtool.reports.contents.run import Contents
 from headtool.results.runs import Run, write_run
 
+from . import hostile
 from .comparisons import KINDS, SHA
 
 Place = tuple[str, int, int]
@@ -29,7 +32,7 @@ SOURCE: dict[str, Any] = {
     "model": {"spec": "models/sentiment", "sha256": SHA},
     "data": {"spec": "bank.conllu", "examples": 40, "sha256": SHA},
     "options": {"correction": "holm", "alpha": 0.05},
-    "notes": ["rare-token of enc-self: the data has no query for it"],
+    "notes": ["rare-token of enc-self: no token of the data can show it"],
 }
 
 
@@ -65,3 +68,28 @@ def write_roles(folder: Path, frame: pd.DataFrame, **source: Any) -> Run:
         tables={"roles": frame},
         force=True,
     )
+
+
+def roles_by_head(contents: Contents) -> dict[tuple[str, int, int], list[str]]:
+    """Roles by head, straight from the table."""
+    rows = contents.table("roles").query("label == 'yes'")
+    found: dict[tuple[str, int, int], list[str]] = {}
+    for place, role in zip(places(rows), rows["role"], strict=True):
+        if role not in found.setdefault(place, []):
+            found[place].append(role)
+    return found
+
+
+def hostile_roles(folder: Path) -> None:
+    """Names of relations come from a treebank, those of roles from whoever wrote the run."""
+    heads = [
+        (kind, layer, head)
+        for kind, (layers, width) in hostile.KINDS.items()
+        for layer in range(layers)
+        for head in range(width)
+    ]
+    details = {"syntactic": [hostile.SCRIPT, hostile.CLOSING], "positional": [hostile.LINES]}
+    frame = role_frame({"positional": heads[:3], "syntactic": heads[2:9]}, heads, details=details)
+    other = role_frame({hostile.IMAGE: heads[1:5]}, heads)
+    notes = [hostile.SCRIPT, hostile.LINK]
+    write_roles(folder, pd.concat([frame, other]), notes=notes)

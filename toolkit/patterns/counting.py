@@ -188,7 +188,7 @@ def count_roles(
     rare = any(note.startswith("rare-token") for note in notes)
     for one in counts:
         if one.details and not one.queries.any() and not (rare and one.role == "rare-token"):
-            notes.append(f"{one.role} of {one.sites.kinds[0]}: the data has no query for it")
+            notes.append(f"{one.role} of {one.sites.kinds[0]}: no token of the data can show it")
     return counts, notes
 
 

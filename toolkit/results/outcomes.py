@@ -14,9 +14,10 @@ from headtool.heads import Head, HeadMask, Sites
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Outcomes"]
+__all__ = ["SHOWN_HEADS", "Outcomes"]
 
-_SHOWN = 8  # heads in a notebook
+SHOWN_HEADS = 8
+"""Heads that a notebook shows of a result."""
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.heads import Sites
-from headtool.results.outcomes import _SHOWN, Outcomes
+from headtool.heads import Sites, head_name
+from headtool.results.outcomes import SHOWN_HEADS, Outcomes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,18 +106,15 @@ class HeadScores:
 
     def __repr__(self) -> str:
         first = self.frame.nsmallest(1, "rank").to_dict("records")
-        top = [f", first {row['kind']}.{row['layer']}.{row['head']}" for row in first]
+        top = [f", first {head_name(row)}" for row in first]
         return f"<HeadScores by {self.method}: {len(self.frame)} heads{''.join(top)}>"
 
     def _repr_html_(self) -> str:
         """Show the most important heads, in a notebook."""
         from headtool.results.display import html_result
 
-        top = self.frame.nsmallest(_SHOWN, "rank")
-        rows = [
-            (f"{row['kind']}.{row['layer']}.{row['head']}", row["score"], row["stderr"])
-            for row in top.to_dict("records")
-        ]
+        top = self.frame.nsmallest(SHOWN_HEADS, "rank")
+        rows = [(head_name(row), row["score"], row["stderr"]) for row in top.to_dict("records")]
         rest = len(self.frame) - len(rows)
         lines = [f"and {rest} more: .frame has all of them"] if rest else []
         title = f"{self.method}: the most important of {len(self.frame)} heads"

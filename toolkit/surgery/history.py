@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from headtool.heads import HeadMask, Sites
+from headtool.heads import Head, HeadMask, Kind, Sites
 
 __all__ = ["History", "record_history"]
 
@@ -27,7 +27,7 @@ class History:
         The plans that were carried out, one after the other.
     """
 
-    sites: Sequence[tuple[str, int, int]]
+    sites: Sequence[tuple[Kind, int, int]]
     kept: Mapping[str, Sequence[int]]
     steps: Sequence[Mapping[str, Any]]
 
@@ -52,7 +52,7 @@ class History:
     def removed(self) -> list[str]:
         """The heads that are gone, as the whole model numbers them."""
         return [
-            f"{kind}.{layer}.{head}"
+            str(Head(kind, layer, head))
             for kind, layer, heads in self.sites
             for head in range(heads)
             if head not in self.kept.get(f"{kind}.{layer}", ())

@@ -15,7 +15,7 @@ from headtool.errors import HeadtoolError
 from headtool.heads import KINDS, AttentionSite
 from headtool.surgery.modules import RepeatingLinear
 from headtool.surgery.plan import EmptyAttention, Plan, Ranges, ranges, sizes
-from headtool.surgery.tracing import PerHead, Unit
+from headtool.surgery.tracing import PerHead, TracedAttention
 
 __all__ = ["make_plan"]
 
@@ -31,7 +31,7 @@ class _Change:
     are gone (`empty`).
     """
 
-    unit: Unit
+    unit: TracedAttention
     kept: tuple[int, ...]
     empty: bool
 
@@ -40,7 +40,9 @@ class _Change:
         return not self.empty and len(self.kept) == self.unit.handle.site.n_heads
 
 
-def make_plan(units: Sequence[Unit], gates: Mapping[AttentionSite, Tensor], batch: int) -> Plan:
+def make_plan(
+    units: Sequence[TracedAttention], gates: Mapping[AttentionSite, Tensor], batch: int
+) -> Plan:
     """Plan the removal of heads.
 
     Parameters
@@ -94,7 +96,7 @@ def make_plan(units: Sequence[Unit], gates: Mapping[AttentionSite, Tensor], batc
     return _with_shared_biases(plan, changes)
 
 
-def _change(unit: Unit, gates: Mapping[AttentionSite, Tensor]) -> _Change:
+def _change(unit: TracedAttention, gates: Mapping[AttentionSite, Tensor]) -> _Change:
     site = unit.handle.site
     per_use = {
         tuple(np.flatnonzero(gates[use.site].bool().cpu().numpy()).tolist())
@@ -120,7 +122,7 @@ def _rows(part: PerHead, kept: Sequence[int]) -> list[int]:
     return [int(row) for row in np.flatnonzero(part.heads[:, list(kept)].any(axis=1))]
 
 
-def _columns(unit: Unit, kept: Sequence[int]) -> tuple[int, Ranges]:
+def _columns(unit: TracedAttention, kept: Sequence[int]) -> tuple[int, Ranges]:
     """The kept heads' columns of the output projection."""
     width = unit.handle.site.head_dim
     axis = 1 if isinstance(unit.handle.module, nn.Linear) else 0  # GPT-2's is transposed
@@ -141,11 +143,11 @@ def _widths(change: _Change) -> dict[str, int]:
     return widths
 
 
-def _part(unit: Unit, name: str) -> nn.Module:
+def _part(unit: TracedAttention, name: str) -> nn.Module:
     return unit.module.get_submodule(name.removeprefix(f"{unit.name}."))
 
 
-def _path(unit: Unit, module: nn.Module | None) -> str:
+def _path(unit: TracedAttention, module: nn.Module | None) -> str:
     """Name in the model of a module inside a unit."""
     inside = next(name for name, part in unit.module.named_modules() if part is module)
     return ".".join(part for part in (unit.name, inside) if part)
@@ -182,7 +184,7 @@ def _group_sizes(change: _Change) -> dict[int, int]:
     return counts
 
 
-def _group(unit: Unit, head: int) -> int:
+def _group(unit: TracedAttention, head: int) -> int:
     site = unit.handle.site
     return head * site.n_kv_heads // site.n_heads
 
@@ -191,7 +193,7 @@ def _uneven(change: _Change) -> bool:
     return len(set(_group_sizes(change).values())) > 1
 
 
-def _repeating(unit: Unit) -> bool:
+def _repeating(unit: TracedAttention) -> bool:
     return any(isinstance(part, RepeatingLinear) for part in unit.module.modules())
 
 
@@ -234,7 +236,7 @@ def _head_by_head(change: _Change, part: PerHead) -> list[int]:
 # -- position biases that layers share -------------------------------------------------------------
 
 
-def _makes_bias(unit: Unit) -> bool:
+def _makes_bias(unit: TracedAttention) -> bool:
     """Whether an attention hands its position bias on to later layers (T5 and its like)."""
     return hasattr(unit.handle.owner, "compute_bias")
 

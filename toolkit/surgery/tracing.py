@@ -21,7 +21,7 @@ from headtool.attention.gating import SiteHandle
 from headtool.attention.probing import Probe
 from headtool.attention.watching import AttentionWatch
 
-__all__ = ["PerHead", "Unit", "trace", "unit_name"]
+__all__ = ["PerHead", "TracedAttention", "trace", "unit_name"]
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class PerHead:
 
 
 @dataclass(frozen=True)
-class Unit:
+class TracedAttention:
     """An attention with its projections.
 
     Attributes
@@ -80,7 +80,7 @@ class _Reached(Exception):  # noqa: N818
         self.projected = projected
 
 
-def trace(model: nn.Module, handles: Sequence[SiteHandle], probe: Probe) -> list[Unit]:
+def trace(model: nn.Module, handles: Sequence[SiteHandle], probe: Probe) -> list[TracedAttention]:
     """Attribute the parameters and arguments of every attention to heads; the model is unchanged.
 
     Parameters
@@ -144,7 +144,7 @@ def _unit(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     probe: Probe,
-) -> Unit:
+) -> TracedAttention:
     handle = handles[0]
     weights = {key: value.detach().requires_grad_() for key, value in module.named_parameters()}
     arguments = {key: _leaf(value) for key, value in kwargs.items() if _is_float(value)}
@@ -176,7 +176,7 @@ def _unit(
             hook.remove()
     prefix = f"{name}." if name else ""
     in_weights = _per_head(contexts, {f"{prefix}{key}": value for key, value in weights.items()})
-    return Unit(
+    return TracedAttention(
         name=name,
         module=module,
         handles=handles,

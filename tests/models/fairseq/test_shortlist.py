@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headtool.errors import HeadtoolError
-from headtool.models.fairseq.lazy_search import Vocabulary
+from headtool.models.fairseq.lazy_search import ContinuationScorer
 from headtool.models.fairseq.shortlist import Certificate, Favourites
 
 PAD, END, TOKENS, WIDTH, POSITIONS, MASKS = 1, 2, 200, 8, 40, 5
@@ -19,12 +19,14 @@ def numbers() -> torch.Generator:
     return torch.Generator().manual_seed(0)
 
 
-def vocabulary(numbers: torch.Generator, count: int) -> Vocabulary:
+def vocabulary(numbers: torch.Generator, count: int) -> ContinuationScorer:
     projection = torch.randn(TOKENS, WIDTH, generator=numbers)
-    return Vocabulary(projection, pad=PAD, end=END, max_length=10, count=count, tolerance=1e-4)
+    return ContinuationScorer(
+        projection, pad=PAD, end=END, max_length=10, count=count, tolerance=1e-4
+    )
 
 
-def ranked(words: Vocabulary, features: Tensor, depth: Tensor) -> tuple[Tensor, Tensor]:
+def ranked(words: ContinuationScorer, features: Tensor, depth: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probabilities after the rules for padding and end, sorted in full."""
     scores = (features @ words.projection).log_softmax(dim=1)
     scores[:, PAD] = -torch.inf

@@ -8,7 +8,7 @@ from typing import Any, cast
 from headtool.attention.gating import Gating
 from headtool.models.base import Batch, Row
 from headtool.models.fairseq.beam import BeamSearch
-from headtool.models.fairseq.lazy_search import Vocabulary
+from headtool.models.fairseq.lazy_search import ContinuationScorer
 from headtool.models.fairseq.masks import MaskedSearches, some
 from headtool.models.fairseq.network import FairseqNetwork
 from headtool.models.fairseq.passes import Passes
@@ -46,7 +46,7 @@ class FairseqGenerator(Generator):
         if not Passes.suit(self.model) or 2 * beam + 4 > len(dictionary):
             return None
         passes = Passes(self.model, max_length)
-        vocabulary = Vocabulary(
+        vocabulary = ContinuationScorer(
             passes.decoder.projection,
             pad=dictionary.pad(),
             end=dictionary.eos(),

@@ -21,7 +21,7 @@ from headtool.models.fairseq.beam import BeamSearch
 from headtool.models.fairseq.prefix_tree import PrefixTree, Visits
 from headtool.models.fairseq.stack import DecoderStack
 
-__all__ = ["Known", "Memory", "Source", "Vocabulary", "Writer", "search_lazily"]
+__all__ = ["ContinuationScorer", "Known", "Memory", "Source", "Writer", "search_lazily"]
 
 _ROWS = 256  # scored at once; their scores fit into the processor's cache
 
@@ -133,7 +133,7 @@ class Known:
     begins: Tensor
 
 
-class Vocabulary:
+class ContinuationScorer:
     """Scores continuations.
 
     Parameters
@@ -247,7 +247,7 @@ class Writer:
     """
 
     stack: DecoderStack
-    vocabulary: Vocabulary
+    vocabulary: ContinuationScorer
     source: Source
     memory: Memory
     gate: Callable[[Tensor], Handler | None]

@@ -13,10 +13,10 @@ from headtool.heads import AttentionSite
 from headtool.models.base import Batch, ModelAdapter
 from headtool.models.fairseq.beam import BeamSearch
 from headtool.models.fairseq.lazy_search import (
+    ContinuationScorer,
     Known,
     Memory,
     Source,
-    Vocabulary,
     Writer,
     search_lazily,
 )
@@ -82,7 +82,7 @@ class MaskedSearches:
         self,
         model: ModelAdapter,
         passes: Passes,
-        vocabulary: Vocabulary,
+        vocabulary: ContinuationScorer,
         searches: Callable[[int], BeamSearch],
         start: int,
     ) -> None:

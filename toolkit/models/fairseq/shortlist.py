@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from headtool.models.fairseq.lazy_search import Vocabulary
+    from headtool.models.fairseq.lazy_search import ContinuationScorer
 
 __all__ = ["Certificate", "Favourites", "Shortlist"]
 
@@ -31,9 +31,9 @@ class Shortlist(Protocol):
     """What is known of the whole model's continuations at X positions."""
 
     def best(
-        self, vocabulary: Vocabulary, features: Tensor, depth: Tensor
+        self, vocabulary: ContinuationScorer, features: Tensor, depth: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return values and tokens that rank as those of `Vocabulary.best` do, [masks x X, count].
+        """Return values and tokens ranked as by `ContinuationScorer.best`, [masks x X, count].
 
         Parameters
         ----------
@@ -54,7 +54,7 @@ class Favourites:
     tokens: Tensor
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, features: Tensor) -> Favourites:
+    def of(cls, vocabulary: ContinuationScorer, features: Tensor) -> Favourites:
         """Look at the whole model's features [X, E]."""
         count = min(4 * vocabulary.count, vocabulary.projection.shape[1])
         return cls(
@@ -67,9 +67,9 @@ class Favourites:
         )
 
     def best(
-        self, vocabulary: Vocabulary, features: Tensor, depth: Tensor
+        self, vocabulary: ContinuationScorer, features: Tensor, depth: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return what `Vocabulary.best` does; see `Shortlist.best`."""
+        """Return what `ContinuationScorer.best` does; see `Shortlist.best`."""
         masks = len(features) // len(depth)
         return vocabulary.best(features, depth.repeat(masks), self.tokens.repeat(masks, 1))
 
@@ -99,7 +99,7 @@ class Certificate:
     reach: float
 
     @classmethod
-    def of(cls, vocabulary: Vocabulary, features: Tensor, depth: Tensor) -> Certificate:
+    def of(cls, vocabulary: ContinuationScorer, features: Tensor, depth: Tensor) -> Certificate:
         """Look at the whole model's features [X, E] at positions counted from zero, [X]."""
         projection = vocabulary.projection  # [E, V]
         weights = (projection - projection.mean(dim=1, keepdim=True)).T.contiguous()
@@ -122,7 +122,7 @@ class Certificate:
         )
 
     def best(
-        self, vocabulary: Vocabulary, features: Tensor, depth: Tensor
+        self, vocabulary: ContinuationScorer, features: Tensor, depth: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Rank the two best; see `Shortlist.best`.
 

@@ -1,0 +1,109 @@
+"""How figures for a paper look: fonts that journals take (Type 42), sizes, colours, dashes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headtool.reports.contents.run import Contents
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "COLOURS",
+    "DASHES",
+    "DYNAMICS_STYLE",
+    "FIGURE_STYLE",
+    "GREY",
+    "WIDTH",
+    "method_style",
+    "new_figure",
+    "undated",
+]
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5A00", "#4338A8")
+"""Okabe and Ito's colours, told apart with any colour vision."""
+
+DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 2)))
+"""A dash for each colour, for print in grey."""
+
+GREY = "#6F757C"
+"""Random masks, heads without a verdict or role, and rules."""
+
+WIDTH = 5.5
+"""Inches: the text width of most conferences."""
+
+DYNAMICS_STYLE: Any = {
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "headtool",
+    "font.size": 8,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "text.parse_math": False,  # a name with dollar signs is a name
+    "figure.constrained_layout.use": True,
+    "savefig.dpi": 300,
+}
+"""Matplotlib settings of the figure of dynamics, which all figures share."""
+
+FIGURE_STYLE: Any = {
+    **DYNAMICS_STYLE,
+    "ps.fonttype": 42,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "axes.labelsize": 8,
+    "axes.titlesize": 8,
+    "axes.linewidth": 0.6,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "lines.linewidth": 1.4,
+}
+"""Matplotlib settings of the figures of a run."""
+
+
+def new_figure(
+    rows: int = 1, columns: int = 1, *, width: float = WIDTH, height: float = 2.6
+) -> tuple[Figure, Any]:
+    """Make an empty figure and its axes.
+
+    Parameters
+    ----------
+    rows, columns
+        How many axes, below and beside each other.
+    width, height
+        Inches.
+
+    Returns
+    -------
+    tuple
+        The figure, and its axes as an array of `rows` x `columns`.
+    """
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(width, height))
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def method_style(contents: Contents, method: str) -> dict[str, Any]:
+    """Colour and dash of a method's curve; thin and grey for random masks.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    method
+        One of its methods; any other name is taken for random masks.
+    """
+    if method not in contents.methods:
+        return {"color": GREY, "linestyle": "-", "linewidth": 1.0}
+    place = contents.methods.index(method) % len(COLOURS)
+    return {"color": COLOURS[place], "linestyle": DASHES[place]}
+
+
+def undated(ending: str) -> dict[str, None] | None:
+    """Metadata that leaves the date out of a file, so that the same figure is the same file."""
+    dated = {"pdf": "CreationDate", "svg": "Date"}.get(ending)
+    return {dated: None} if dated else None
