@@ -52,6 +52,7 @@ _TABLES = (
     "kept",
     "consensus",
     "curves",
+    "curve_draws",
     "curve_tests",
     "optimism",
     "additivity",

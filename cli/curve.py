@@ -66,7 +66,7 @@ def curve(
         run=run,
         quiet=show.quiet,
     )
-    tables = ("curves", "curve_tests", "kept", "scores", "failures")
+    tables = ("curves", "curve_draws", "curve_tests", "kept", "scores", "failures")
     show.print(
         document=lambda: comparison_document(comparison, "headtool/curves/1", tables),
         frame=lambda: comparison.curves,

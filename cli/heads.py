@@ -43,10 +43,9 @@ def heads(
     the last of its heads.
     """
     prepare_messages(verbose=verbose)
-    import pandas as pd
-
     from headtool.attention.parameters import head_parameters
     from headtool.heads import parse_kinds
+    from headtool.schema import TABLES
 
     kinds = parse_kinds(kind) if kind is not None else None
     adapter = loading.load(model)
@@ -73,7 +72,7 @@ def heads(
     print_as(
         output,
         document=lambda: _document(adapter, rows),
-        frame=lambda: pd.DataFrame(rows),
+        frame=lambda: TABLES["heads"].frame(rows),
         tables=lambda: _tables(adapter, wanted, rows),
     )
 

@@ -74,14 +74,19 @@ def _options(method: type[Method]) -> list[dict[str, Any]]:
 
 
 def _frame(methods: Sequence[type[Method]]) -> pd.DataFrame:
-    import pandas as pd
+    from headtool.schema import TABLES
 
     rows = [
-        {"method": method.name, **row, "choices": " ".join(row["choices"])}
+        {
+            "method": method.name,
+            **row,
+            "default": "" if row["default"] is None else str(row["default"]),
+            "choices": " ".join(row["choices"]),
+        }
         for method in methods
         for row in _options(method)
     ]
-    return pd.DataFrame(rows, columns=["method", "name", "default", "choices", "help"])
+    return TABLES["options"].frame(rows)
 
 
 def _tables(methods: Sequence[type[Method]], *, in_full: bool) -> Iterator[RenderableType]:

@@ -72,12 +72,11 @@ def prune(
     --data, the metric before and after is shown.
     """
     show.prepare()
-    import pandas as pd
-
     from headtool.masks.selection import UNITS
     from headtool.reports.terminal.pruning import pruning_tables
     from headtool.results.folders import check_output
     from headtool.results.runs import read_run
+    from headtool.schema import TABLES
 
     _check_choice(scores, method, remove, keep_heads, verdict, mask, keep_one_per_layer, unit)
     if unit not in UNITS:
@@ -166,7 +165,7 @@ def prune(
     if data is not None and examples is not None:
         quality = _quality(adapter, smaller, examples, metric)
     removed = [str(head) for head in chosen.closed]
-    frame = pd.DataFrame(rows)
+    frame = TABLES["savings"].frame(rows)
     show.print(
         document=lambda: {
             "schema": "headtool/prune/1",

@@ -230,7 +230,6 @@ def _curve(axis: Axes, contents: Contents, rows: Any, style: dict[str, Any], lab
 
 def _curves(contents: Contents) -> Figure:
     curves = contents.table("curves")
-    curves = curves[curves["draw"] == -1]
     kinds = sorted(curves["kind"].unique(), key=lambda kind: kind != "all")
     figure, axes = _new(1, len(kinds), width=_WIDTH if len(kinds) < 3 else 7.5)
     for axis, kind in zip(axes[0], kinds, strict=True):
@@ -247,7 +246,7 @@ def _curves(contents: Contents) -> Figure:
 
 def _against_random(contents: Contents) -> Figure:
     curves = contents.table("curves")
-    curves = curves[(curves["draw"] == -1) & (curves["kind"] == "all")]
+    curves = curves[curves["kind"] == "all"]
     present = [m for m in contents.methods if (curves["method"] == matched(m)).any()]
     columns = min(4, len(present))
     rows = -(-len(present) // columns)

@@ -23,7 +23,6 @@ __all__ = ["additivity_section", "curves_section"]
 def curves_section(contents: Contents, text: Sequence[str]) -> Section | None:
     """Metric against the share of heads removed, with random masks and areas between curves."""
     curves = contents.table("curves")
-    curves = curves[curves["draw"] == -1]
     if curves.empty:
         return None
     everything = curves[curves["kind"] == "all"]

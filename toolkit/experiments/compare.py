@@ -5,12 +5,11 @@ Methods, analysis and the model meet here, which only this room may know all of.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headtool.analysis.comparison import TABLES, Comparison
+from headtool.analysis.comparison import Comparison
 from headtool.analysis.role_runs import SavedRoles, read_roles
 from headtool.data import TextData, load_data
 from headtool.experiments.pipeline import Pipeline
@@ -27,7 +26,7 @@ from headtool.results.runs import write_run
 from headtool.searching import Search
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 __all__ = ["DEFAULT_METHODS", "compare", "run_comparison"]
 
@@ -183,7 +182,7 @@ def run_comparison(
     with stages(out, pipeline.description, force=force) as kept:
         tables, settings = pipeline.run(kept)
         if out is None:
-            return _comparison(tables, settings)
+            return Comparison.from_tables(tables, settings)
         run = write_run(
             out,
             command=command,
@@ -192,14 +191,5 @@ def run_comparison(
             weights=pipeline.weights,
             force=force,
         )
-    return dataclasses.replace(
-        _comparison(tables, settings),
-        command=command,
-        created=str(run.manifest["created"]),
-        folder=out,
-    )
-
-
-def _comparison(tables: Mapping[str, pd.DataFrame], settings: Mapping[str, Any]) -> Comparison:
-    frames: dict[str, Any] = {name: tables[name] for name in TABLES}
-    return Comparison(**frames, settings=settings)
+    created = str(run.manifest["created"])
+    return Comparison.from_tables(tables, settings, command=command, created=created, folder=out)

@@ -8,11 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from headtool.analysis.assembly import Findings, MaskNumbers, assemble, lines_of
-from headtool.analysis.comparison import TABLES
 from headtool.analysis.equivalence import check_margin
 from headtool.analysis.paired import Paired
 from headtool.analysis.role_runs import SavedRoles, check_roles, join_roles
-from headtool.analysis.roles import ROLE_COLUMNS, SURVIVAL_COLUMNS
 from headtool.data import TextData
 from headtool.engine.measurement import described, resolve
 from headtool.engine.provenance import provenance
@@ -35,6 +33,7 @@ from headtool.progress import Progress, labelled, silent
 from headtool.results.outcomes import Outcomes
 from headtool.results.runs import site_frame
 from headtool.results.scores import HeadScores, head_frame
+from headtool.schema import TABLES
 from headtool.searching import Search
 
 if TYPE_CHECKING:
@@ -171,8 +170,6 @@ class Pipeline:
         HeadtoolError
             If all methods fail, or the model cannot be evaluated.
         """
-        import pandas as pd
-
         request = self.request
         selection = Selection(
             self.model, self.sites, self.split, request, self.metric.name, kept, self.progress
@@ -215,10 +212,9 @@ class Pipeline:
             ),
             "splits": self.split.frame,
             "sites": sites,
-            "failures": pd.DataFrame(selection.failures, columns=["stage", "method", "error"]),
+            "failures": TABLES["failures"].frame(selection.failures),
             **self._roles(assembled.tables["kept"]),
         }
-        assert set(tables) == set(TABLES)
         for number, outcomes in enumerate(found.singles.values(), start=1):
             tables["outcomes" if number == 1 else f"outcomes.{number}"] = outcomes.to_frame()
         tables["curve_outcomes"] = found.outcomes.to_frame()
@@ -229,16 +225,15 @@ class Pipeline:
         settings = dict(assembled.settings)
         settings["notes"] = [*settings["notes"], *replicated.notes]
         settings["replicates"] = dict(replicated.models)
-        return tables, self._settings(selection.scored, settings)
+        # What was not asked for, or does not apply, has no rows by now.
+        filled = {name: frame for name, frame in tables.items() if len(frame)}
+        return filled, self._settings(selection.scored, settings)
 
     def _roles(self, kept: pd.DataFrame) -> dict[str, pd.DataFrame]:
-        """Roles and what is kept of them, without rows where none were given."""
-        import pandas as pd
-
-        if self.roles is not None:
-            return join_roles(self.roles, self.description["model"], kept)
-        columns = {"roles": ROLE_COLUMNS, "role_survival": SURVIVAL_COLUMNS}
-        return {name: pd.DataFrame(columns=list(names)) for name, names in columns.items()}
+        """Roles and what is kept of them, where some were given."""
+        if self.roles is None:
+            return {}
+        return join_roles(self.roles, self.description["model"], kept)
 
     def _evaluated(
         self, kept: Stages, selection: Selection, curves: Sequence[CurveMasks]

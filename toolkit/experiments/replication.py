@@ -14,8 +14,6 @@ from headtool.analysis.curve_bootstrap import CurveBootstrap, CurveEnsemble, Lin
 from headtool.analysis.curves import curve_tests
 from headtool.analysis.paired import Paired
 from headtool.analysis.replication import (
-    REPLICATE_COLUMNS,
-    REPLICATE_CURVE_COLUMNS,
     replicate_agreement,
     replicate_curves,
     replicate_overlap,
@@ -33,6 +31,7 @@ from headtool.models.base import Examples, ModelAdapter
 from headtool.progress import labelled
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import HeadScores
+from headtool.schema import TABLES
 from headtool.searching import Search
 
 if TYPE_CHECKING:
@@ -196,7 +195,7 @@ class Replicated:
             for spec, values in self.whole.items()
             for name, value in values.items()
         ]
-        curves = pd.DataFrame(columns=list(REPLICATE_CURVE_COLUMNS))
+        curves = TABLES["replicate_curves"].empty()
         if self.curves:
             ensemble = CurveEnsemble(
                 tuple(
@@ -216,7 +215,7 @@ class Replicated:
             if len(others):
                 tests = pd.concat([over_models, others], ignore_index=True)
         return {
-            "replicates": pd.DataFrame(rows, columns=list(REPLICATE_COLUMNS)),
+            "replicates": TABLES["replicates"].frame(rows),
             "replicate_scores": replicate_scores(self.scores),
             "replicate_agreement": replicate_agreement(
                 arrays, layers, alpha=alpha, rng=settings["seed"]
