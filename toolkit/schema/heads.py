@@ -141,7 +141,7 @@ HEADS = (
         "references",
         "an example's reference translation",
         "`ablate` with a metric of translations, `score` (`ablation.references`)",
-        (string("text", "the reference"),),
+        (_MASKS[1], string("text", "the reference")),
     ),
     Table(
         "savings",
