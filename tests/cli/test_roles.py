@@ -152,7 +152,7 @@ def saved_comparison(folder: Path, sha256: str) -> Path:
         folder,
         command="headtool compare",
         provenance={"compare": {"model": {"spec": "theirs", "sha256": sha256}}},
-        tables={name: kept if name == "kept" else pd.DataFrame({"x": []}) for name in TABLES},
+        tables={name: kept if name == "kept" else SCHEMA[name].empty() for name in TABLES},
     )
     return folder
 

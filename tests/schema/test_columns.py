@@ -27,8 +27,10 @@ FRAME = pd.DataFrame({"name": ["a"], "count": [1], "height": [0.5], "rank": [1]}
 def test_a_frame_has_its_types_with_and_without_rows() -> None:
     filled = TABLE.frame([("a", 1, 2, 3)])
     assert filled.dtypes.map(str).to_dict() == {
-        **{"name": str(pd.Series(dtype="str").dtype), "count": "int64"},
-        **{"height": "float64", "rank": "Int64"},
+        "name": str(pd.Series(dtype="str").dtype),
+        "count": "int64",
+        "height": "float64",
+        "rank": "Int64",
     }
     for empty in (TABLE.empty(), TABLE.frame([]), TABLE.joined([]), TABLE.joined([filled[:0]])):
         pd.testing.assert_frame_equal(empty, filled[:0], check_index_type=False)
@@ -111,7 +113,8 @@ def test_every_table_is_described_once_and_in_full() -> None:
     for table in tables:
         names = [column.name for column in table.columns]
         assert len(set(names)) == len(names), table.name
-        assert table.row and table.where
+        assert table.row
+        assert table.where
         for column in table.columns:
             assert column.meaning, (table.name, column.name)
             assert "|" not in column.meaning + column.unit, (table.name, column.name)
