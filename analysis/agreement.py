@@ -29,13 +29,12 @@ from headtool.analysis.head_permutation import head_orders, permutation_p
 from headtool.analysis.rank_correlation import kendall, spearman
 from headtool.errors import HeadtoolError
 from headtool.metrics.base import Array
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "AGREEMENT_COLUMNS",
-    "CONCORDANCE_COLUMNS",
     "agreement",
     "concordance",
     "expected_overlap",
@@ -43,21 +42,6 @@ __all__ = [
     "rank_biased_overlap",
 ]
 
-AGREEMENT_COLUMNS = (
-    "method_x",
-    "method_y",
-    "heads",
-    *(
-        name + part
-        for name in ("tau_b", "spearman")
-        for part in ("", "_low", "_high", "_p", "_p_within_layers")
-    ),
-    "rbo",
-    "rbo_expected",
-    "rbo_p",
-    "rbo_p_within_layers",
-)
-CONCORDANCE_COLUMNS = ("methods", "heads", "w", "w_p", "w_p_within_layers")
 
 PERSISTENCE = 0.9
 """Rank-biased overlap's p: the first ten ranks have 86% of the weight (Webber et al. 2010)."""
@@ -94,7 +78,7 @@ def agreement(
     Returns
     -------
     pandas.DataFrame
-        A row per pair with `AGREEMENT_COLUMNS`. NaN where a method gives all heads one score.
+        The table ``agreement``, a row per pair. NaN where a method gives all heads one score.
 
     Examples
     --------
@@ -103,8 +87,6 @@ def agreement(
        tau_b  tau_b_p    rbo
     0  0.667    0.333  0.973
     """
-    import pandas as pd
-
     _check(scores, layers)
     generator = np.random.default_rng(rng)
     rows = []
@@ -124,7 +106,7 @@ def agreement(
             row["tau_b" + suffix], row["spearman" + suffix] = p["kendall"], p["spearman"]
             row["rbo" + suffix] = _kernel_p(kernel, groups, permutations, generator)
         rows.append(row)
-    return pd.DataFrame(rows, columns=list(AGREEMENT_COLUMNS))
+    return TABLES["agreement"].frame(rows)
 
 
 def concordance(
@@ -146,10 +128,8 @@ def concordance(
     Returns
     -------
     pandas.DataFrame
-        One row with `CONCORDANCE_COLUMNS`; none for fewer than two methods.
+        The table ``concordance``, one row; none for fewer than two methods.
     """
-    import pandas as pd
-
     _check(scores, layers)
     rows = []
     if len(scores) > 1:
@@ -170,7 +150,7 @@ def concordance(
                 reached = np.count_nonzero(_squares(totals) >= squares * (1 - _TIE))
                 row[suffix] = (reached + 1) / (permutations + 1)
         rows.append(row)
-    return pd.DataFrame(rows, columns=list(CONCORDANCE_COLUMNS))
+    return TABLES["concordance"].frame(rows)
 
 
 def kendall_w(scores: Array) -> float:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.analysis.agreement import AGREEMENT_COLUMNS, agreement, concordance
-from headtool.analysis.assessment import TEST_COLUMNS, assess_outcomes
-from headtool.analysis.correlation import CORRELATION_COLUMNS, correlate
+from headtool.analysis.agreement import agreement, concordance
+from headtool.analysis.assessment import assess_outcomes
+from headtool.analysis.correlation import correlate
 from headtool.analysis.curve_bootstrap import CurveBootstrap, Line
-from headtool.analysis.curves import additivity, curve_frame, curve_tests, optimism
+from headtool.analysis.curves import additivity, curve_draws, curve_frame, curve_tests, optimism
 from headtool.analysis.importance import Importance
 from headtool.analysis.multiplicity import default_resamples
 from headtool.analysis.overlap import consensus, kept_frame, overlap
@@ -25,14 +25,12 @@ from headtool.heads import HeadMask, Sites
 from headtool.masks.curves import CurveMasks, layers_of
 from headtool.metrics.base import Array, Metric
 from headtool.results.outcomes import Outcomes
-from headtool.results.scores import SCORE_COLUMNS
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Assembled", "Findings", "MaskNumbers", "assemble", "check_scores", "lines_of"]
-
-_ABLATION_COLUMNS = ("kind", "layer", "head", "delta", "stderr", "metric")
 
 
 class MaskNumbers:
@@ -208,7 +206,7 @@ def assemble(
         },
     }
     tables |= _single_tables(found, settings, notes, alpha=alpha, margin=margin, seed=seed)
-    undefined = sorted(set(tables["curves"].query("draw == -1 and delta != delta")["method"]))
+    undefined = sorted(set(tables["curves"].query("delta != delta")["method"]))
     if undefined:
         notes.append(
             f"{found.metrics[0].name} is undefined at some points of the curve of "
@@ -218,12 +216,8 @@ def assemble(
 
 
 def _score_table(scores: Mapping[str, pd.DataFrame], selection: str) -> pd.DataFrame:
-    import pandas as pd
-
-    columns = list(SCORE_COLUMNS)
-    table = pd.concat([frame[columns] for frame in scores.values()], ignore_index=True)
-    table.insert(0, "data", selection)
-    return table
+    frames = [frame.assign(data=selection) for frame in scores.values()]
+    return TABLES["scores"].joined(frames, "data")
 
 
 def _stability(
@@ -235,16 +229,11 @@ def _stability(
     seed: int,
 ) -> pd.DataFrame:
     """Agreement of every method with itself on other examples."""
-    import pandas as pd
-
-    columns = [name for name in AGREEMENT_COLUMNS if name not in ("method_x", "method_y")]
-    frames = [pd.DataFrame(columns=["method", *columns])]
+    frames = []
     for name, again in found.again.items():
         pair = {name: scores[name], f"{name} again": again["score"].to_numpy(np.float64)}
-        frame = agreement(pair, layers, alpha=alpha, rng=seed)[columns]
-        frame.insert(0, "method", name)
-        frames.append(frame)
-    return _joined(frames)
+        frames.append(agreement(pair, layers, alpha=alpha, rng=seed).assign(method=name))
+    return TABLES["stability"].joined(frames)
 
 
 def _comparisons(lines: Sequence[Line]) -> int:
@@ -284,6 +273,7 @@ def _curve_tables(
     )
     return {
         "curves": curve_frame(evaluation, alpha=alpha),
+        "curve_draws": curve_draws(evaluation),
         "curve_tests": curve_tests(evaluation, alpha=alpha),
         "optimism": optimism(evaluation, alpha=alpha),
         "additivity": additivity(evaluation, alpha=alpha),
@@ -302,16 +292,11 @@ def _single_tables(
     """Ablations, tests and correlations of single heads; fills in settings and notes."""
     import pandas as pd
 
-    ablations = [pd.DataFrame(columns=["data", *_ABLATION_COLUMNS])]
-    tests = [pd.DataFrame(columns=["data", *TEST_COLUMNS])]
+    ablations, tests = [], []
     for spec, outcomes in found.singles.items():
-        frame = found.ablations[spec].copy()
-        frame.insert(0, "data", spec)
-        ablations.append(frame)
+        ablations.append(found.ablations[spec].assign(data=spec))
         result = assess_outcomes(outcomes, found.metrics[0], alpha=alpha, margin=margin, rng=seed)
-        frame = result.frame.copy()
-        frame.insert(0, "data", spec)
-        tests.append(frame)
+        tests.append(result.frame.assign(data=spec))
         notes += [f"{spec}: {line}" for line in result.notes]
         described = dataclasses.asdict(dataclasses.replace(result, frame=pd.DataFrame()))
         settings["tests"][spec] = {
@@ -319,7 +304,7 @@ def _single_tables(
             for name, value in described.items()
             if name not in ("frame", "notes", "whole")
         }
-    correlations = pd.DataFrame(columns=list(CORRELATION_COLUMNS))
+    correlations = TABLES["correlations"].empty()
     if len(found.singles) > 1:
         if found.sites.n_heads < 3:
             notes.append("correlation across data sets is left out: it needs three heads")
@@ -331,17 +316,10 @@ def _single_tables(
             correlations = correlate(sets, alpha=alpha, rng=seed)
             notes += [note for note in correlations["note"] if note]
     return {
-        "ablation": _joined(ablations),
-        "tests": _joined(tests),
+        "ablation": TABLES["ablation"].joined(ablations, "data"),
+        "tests": TABLES["tests"].joined(tests, "data"),
         "correlations": correlations,
     }
-
-
-def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """All rows; the columns of the first, which is empty, where there is no other."""
-    import pandas as pd
-
-    return pd.concat(frames[1:], ignore_index=True) if len(frames) > 1 else frames[0]
 
 
 def _finite(value: float) -> float | None:

@@ -44,32 +44,14 @@ from headtool.errors import HeadtoolError
 from headtool.heads import Head, head_name
 from headtool.metrics.base import Metric
 from headtool.results.outcomes import Outcomes
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["TEST_COLUMNS", "HeadTests", "assess", "assess_outcomes"]
+__all__ = ["HeadTests", "assess", "assess_outcomes"]
 
 _WIDE = 0.1  # a default margin of a larger share of the whole model's value is pointed out
-
-TEST_COLUMNS = (
-    "kind",
-    "layer",
-    "head",
-    "delta",
-    "ci_low",
-    "ci_high",
-    "p",
-    "p_adjusted",
-    "verdict",
-    "mde",
-    "stderr",
-    "n_differing",
-    "p_noninferior",
-    "p_noninferior_adjusted",
-    "p_equivalent",
-    "examples_needed",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +61,7 @@ class HeadTests:
     Attributes
     ----------
     frame
-        A row per head with `TEST_COLUMNS`: ``delta`` is masked minus whole in the metric's unit,
+        The table ``tests``, a row per head: ``delta`` is masked minus whole in the metric's unit,
         with its confidence interval; ``p`` and ``p_adjusted`` are two-sided, raw and corrected;
         the verdict is one of `equivalence.VERDICTS`; ``mde`` is the smallest true effect that
         these data would have shown with 80% power; ``stderr`` the jackknife standard error;
@@ -336,8 +318,8 @@ def assess_outcomes(
 
 
 def _frame(**columns: object) -> pd.DataFrame:
-    """Frame with `TEST_COLUMNS` in order, typed also when there is no row."""
+    """Frame with ``tests`` in order, typed also when there is no row."""
     import pandas as pd
 
-    frame = pd.DataFrame({name: columns[name] for name in TEST_COLUMNS})
+    frame = pd.DataFrame({name: columns[name] for name in TABLES["tests"].names})
     return frame.astype({"kind": "str", "layer": "int64", "head": "int64", "verdict": "str"})

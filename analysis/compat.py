@@ -42,11 +42,12 @@ from headtool.analysis.resampling import (
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Head
 from headtool.metrics.base import Array
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["COMPAT_COLUMNS", "COMPAT_MODES", "CompatMode", "CompatTests", "compat_tests"]
+__all__ = ["COMPAT_MODES", "CompatMode", "CompatTests", "compat_tests"]
 
 CompatMode = Literal[
     "compare-mt-without-replacement",
@@ -60,7 +61,6 @@ COMPAT_MODES: tuple[CompatMode, ...] = (
     "sacrebleu-paired-bs",
     "sacrebleu-paired-ar",
 )
-COMPAT_COLUMNS = ("mode", "kind", "layer", "head", "delta", "p", "mean", "ci")
 
 _RESAMPLES = {"sacrebleu-paired-ar": 10_000}  # the tools' defaults; 1,000 for the others
 _SACREBLEU_SEED = 12345
@@ -73,8 +73,8 @@ class CompatTests:
     Attributes
     ----------
     frame
-        A row per head with `COMPAT_COLUMNS`; ``mean`` and ``ci`` are sacreBLEU's bootstrap mean of
-        the masked model's metric and half the length of its interval, NaN in other modes.
+        The table ``compat_tests``, a row per head; ``mean`` and ``ci`` are sacreBLEU's bootstrap
+        mean of the masked model's metric and half the length of its interval, NaN in other modes.
     mode
         One of `COMPAT_MODES`.
     two_sided_level
@@ -142,7 +142,7 @@ def compat_tests(
         "mean": mean,
         "ci": ci,
     }
-    frame = pd.DataFrame({name: columns[name] for name in COMPAT_COLUMNS})
+    frame = pd.DataFrame({name: columns[name] for name in TABLES["compat_tests"].names})
     frame = frame.astype({"mode": "str", "kind": "str", "layer": "int64", "head": "int64"})
     levels = {"compare-mt-without-replacement": 0.02, "compare-mt-with-replacement": 0.001}
     return CompatTests(frame, found, levels.get(found, 0.01), count, seed)

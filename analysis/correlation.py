@@ -36,25 +36,14 @@ from headtool.analysis.rank_correlation import COEFFICIENTS, is_constant
 from headtool.analysis.reliability import MIN_RELIABILITY, disattenuate, split_half_reliability
 from headtool.errors import HeadtoolError
 from headtool.metrics.base import Array
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["CORRELATION_COLUMNS", "correlate", "fisher_interval", "noise_draws"]
+__all__ = ["correlate", "fisher_interval", "noise_draws"]
 
 _PER_COEFFICIENT = ("", "_low", "_high", "_p", "_p_within_layers")
-CORRELATION_COLUMNS = (
-    "data_x",
-    "data_y",
-    "n_heads",
-    *(name + part for name in COEFFICIENTS for part in _PER_COEFFICIENT),
-    "pearson_fisher_low",
-    "pearson_fisher_high",
-    "reliability_x",
-    "reliability_y",
-    "disattenuated",
-    "note",
-)
 
 # With a larger share of resamples undefined, the rest say little about the spread.
 _MAX_UNDEFINED = 0.1
@@ -93,7 +82,7 @@ def correlate(
     Returns
     -------
     pandas.DataFrame
-        A row per pair with `CORRELATION_COLUMNS`: for ``pearson``, ``spearman`` and ``kendall``
+        The table ``correlations``, a row per pair: for ``pearson``, ``spearman`` and ``kendall``
         (tau-b) the coefficient, its interval over examples (``_low``, ``_high``), and two-sided
         p-values, not corrected for the number of pairs, with heads permuted freely (``_p``) and
         within layers (``_p_within_layers``); ``pearson_fisher_low`` and ``_high``, Fisher's
@@ -115,8 +104,6 @@ def correlate(
        pearson  kendall  kendall_p  kendall_p_within_layers
     0    0.886    0.733      0.056                    0.722
     """
-    import pandas as pd
-
     aligned = align(data_sets)
     _check(aligned, alpha, permutations, resamples, splits, min_reliability)
     for_heads, *for_data = np.random.default_rng(rng).spawn(1 + len(aligned))
@@ -145,7 +132,7 @@ def correlate(
         notes = _notes((x, y), row, reliable, min_reliability)
         labels = {"data_x": x.name, "data_y": y.name, "n_heads": len(x.heads)}
         rows.append({**labels, **row, "note": "; ".join(notes)})
-    return pd.DataFrame(rows, columns=list(CORRELATION_COLUMNS))
+    return TABLES["correlations"].frame(rows)
 
 
 def fisher_interval(r: float, n_heads: int, *, alpha: float = 0.05) -> tuple[float, float]:

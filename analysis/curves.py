@@ -29,70 +29,23 @@ import numpy as np
 from headtool.analysis.curve_bootstrap import CurveBootstrap, CurveEnsemble, Line
 from headtool.analysis.intervals import percentile_interval
 from headtool.analysis.multiplicity import adjust
+from headtool.metrics.base import Array
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "ADDITIVITY_COLUMNS",
-    "CURVE_COLUMNS",
-    "CURVE_TEST_COLUMNS",
-    "OPTIMISM_COLUMNS",
     "additivity",
+    "curve_draws",
     "curve_frame",
     "curve_tests",
     "optimism",
 ]
 
-CURVE_COLUMNS = (
-    "kind",
-    "method",
-    "draw",
-    "budget",
-    "share",
-    "metric",
-    "value",
-    "delta",
-    "low",
-    "high",
-)
-CURVE_TEST_COLUMNS = (
-    "kind",
-    "method_x",
-    "method_y",
-    "area",
-    "low",
-    "high",
-    "p",
-    "p_adjusted",
-    "draws_beaten",
-    "draws",
-    "p_draws",
-)
-OPTIMISM_COLUMNS = (
-    "method",
-    "budget",
-    "share",
-    "selection",
-    "evaluation",
-    "optimism",
-    "low",
-    "high",
-)
-ADDITIVITY_COLUMNS = (
-    "method",
-    "budget",
-    "share",
-    "joint",
-    "sum_of_singles",
-    "gap",
-    "low",
-    "high",
-)
-
 
 def curve_frame(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
-    """Tabulate the curves, `CURVE_COLUMNS`; see `headtool.analysis.comparison`.
+    """Tabulate the curves of methods, and the means over random masks.
 
     Parameters
     ----------
@@ -100,34 +53,57 @@ def curve_frame(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFra
         The curves.
     alpha
         The bands have level ``1 - alpha`` at each budget by itself.
-    """
-    import pandas as pd
 
-    paired, rows = bootstrap.paired, []
-    values = np.append(paired.masked_values, paired.whole_value)
+    Returns
+    -------
+    pandas.DataFrame
+        The table ``curves`` of `headtool.schema`.
+    """
+    values, rows = _values(bootstrap), []
     for line, drawn in zip(bootstrap.lines, bootstrap.drawn, strict=True):
         if line.again:
             continue
         low, high = percentile_interval(drawn, level=1 - alpha)
-        deltas = bootstrap.deltas(line)
-        mean = values[line.masks].mean(axis=0) if line.is_random else values[line.masks]
-        table = [(-1, mean, deltas, low, high)]
-        if line.is_random:
-            none = np.full(len(line.budgets), np.nan)
-            table += [
-                (draw, values[masks], bootstrap.observed[masks], none, none)
-                for draw, masks in enumerate(line.masks)
-            ]
-        for draw, *columns in table:
-            for budget, share, *numbers in zip(
-                line.budgets, line.share.tolist(), *map(np.ndarray.tolist, columns), strict=True
-            ):
-                rows.append((line.kind, line.method, draw, budget, share, paired.name, *numbers))
-    return pd.DataFrame(rows, columns=list(CURVE_COLUMNS))
+        value = values[line.masks].mean(axis=0) if line.is_random else values[line.masks]
+        numbers = (value, bootstrap.deltas(line), low, high)
+        rows += _points(bootstrap, line, (line.kind, line.method), numbers)
+    return TABLES["curves"].frame(rows)
+
+
+def curve_draws(bootstrap: CurveBootstrap) -> pd.DataFrame:
+    """Tabulate every draw of random masks, the table ``curve_draws`` of `headtool.schema`.
+
+    Parameters
+    ----------
+    bootstrap
+        The curves.
+    """
+    values, rows = _values(bootstrap), []
+    for line in bootstrap.lines:
+        for draw, masks in enumerate(line.masks if line.is_random else ()):
+            numbers = (values[masks], bootstrap.observed[masks])
+            rows += _points(bootstrap, line, (line.kind, line.method, draw), numbers)
+    return TABLES["curve_draws"].frame(rows)
+
+
+def _values(bootstrap: CurveBootstrap) -> Array:
+    """Values of all masks by number; the last one, -1, is the whole model's."""
+    return np.append(bootstrap.paired.masked_values, bootstrap.paired.whole_value)
+
+
+def _points(
+    bootstrap: CurveBootstrap, line: Line, place: tuple[object, ...], numbers: Sequence[Array]
+) -> list[tuple[object, ...]]:
+    """Rows of a curve: its place, then budget, share, metric and numbers at every budget."""
+    columns = (line.budgets, line.share.tolist(), *(values.tolist() for values in numbers))
+    return [
+        (*place, budget, share, bootstrap.paired.name, *row)
+        for budget, share, *row in zip(*columns, strict=True)
+    ]
 
 
 def curve_tests(bootstrap: CurveBootstrap | CurveEnsemble, *, alpha: float = 0.05) -> pd.DataFrame:
-    """Compare curves by the area between them, `CURVE_TEST_COLUMNS`.
+    """Compare curves by the area between them, ``curve_tests``.
 
     Every pair of methods, every method with ``random``, and every method with the random masks that
     match its layers; within a kind. See `headtool.analysis.comparison`.
@@ -144,22 +120,20 @@ def curve_tests(bootstrap: CurveBootstrap | CurveEnsemble, *, alpha: float = 0.0
     frames = []
     for kind in dict.fromkeys(line.kind for line in bootstrap.lines):
         rows = [_test(bootstrap, *pair, alpha=alpha) for pair in _pairs(bootstrap.lines, kind)]
-        frame = pd.DataFrame(rows, columns=list(CURVE_TEST_COLUMNS))
+        frame = TABLES["curve_tests"].frame(rows)
         frame["p_adjusted"] = adjust(frame["p"].to_numpy(np.float64), "holm")
         frames.append(frame)
     if not frames:
-        return pd.DataFrame(columns=list(CURVE_TEST_COLUMNS))
+        return TABLES["curve_tests"].empty()
     return pd.concat(frames, ignore_index=True)
 
 
 def additivity(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
-    """Compare what heads cost together with the sum of what each costs, `ADDITIVITY_COLUMNS`.
+    """Compare what heads cost together with the sum of what each costs, ``additivity``.
 
     For the curves of which `CurveBootstrap.singles` has the masks. Ablations of single heads do not
     add up: heads stand in for one another, so that together they often cost more.
     """
-    import pandas as pd
-
     rows = []
     for number, members in bootstrap.singles.items():
         line = bootstrap.lines[number]
@@ -172,11 +146,11 @@ def additivity(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFram
             line.budgets, line.share.tolist(), *map(np.ndarray.tolist, columns), strict=True
         ):
             rows.append((line.method, budget, share, *numbers))
-    return pd.DataFrame(rows, columns=list(ADDITIVITY_COLUMNS))
+    return TABLES["additivity"].frame(rows)
 
 
 def optimism(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
-    """Say how much better curves look on the examples that selected them, `OPTIMISM_COLUMNS`.
+    """Say how much better curves look on the examples that selected them, ``optimism``.
 
     Both selections are evaluated on the same examples: one was made on these, one on others.
 
@@ -187,8 +161,6 @@ def optimism(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
     alpha
         The intervals have level ``1 - alpha`` at each budget by itself.
     """
-    import pandas as pd
-
     lines, rows = bootstrap.lines, []
     for number, line in enumerate(lines):
         if not line.again:
@@ -206,7 +178,7 @@ def optimism(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
             line.budgets, line.share.tolist(), *map(np.ndarray.tolist, columns), strict=True
         ):
             rows.append((line.method, budget, share, *numbers))
-    return pd.DataFrame(rows, columns=list(OPTIMISM_COLUMNS))
+    return TABLES["optimism"].frame(rows)
 
 
 def _pairs(lines: Sequence[Line], kind: str) -> list[tuple[int, int]]:

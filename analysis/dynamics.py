@@ -14,14 +14,12 @@ import numpy as np
 from headtool.analysis.rank_correlation import kendall, spearman
 from headtool.errors import HeadtoolError
 from headtool.metrics.base import Array, Metric
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["PRUNABILITY_COLUMNS", "STABILITY_COLUMNS", "prunability", "rank_stability", "relative"]
-
-PRUNABILITY_COLUMNS = ("checkpoint", "whole", "prunable_90", "prunable_50", "area")
-STABILITY_COLUMNS = ("checkpoint_x", "checkpoint_y", "heads", "spearman", "kendall", "kept_alike")
+__all__ = ["prunability", "rank_stability", "relative"]
 
 
 def relative(values: Array, whole: float, metric: Metric) -> Array:
@@ -39,7 +37,7 @@ def relative(values: Array, whole: float, metric: Metric) -> Array:
 
 
 def prunability(curves: pd.DataFrame) -> pd.DataFrame:
-    """Summarise each checkpoint's pruning curve, `PRUNABILITY_COLUMNS`.
+    """Summarise each checkpoint's pruning curve, ``prunability``.
 
     Parameters
     ----------
@@ -52,8 +50,6 @@ def prunability(curves: pd.DataFrame) -> pd.DataFrame:
         The whole model's value; the largest share of heads such that it and every smaller one leave
         at least 90% (50%) of that value; the mean relative value over the shares (trapezoids).
     """
-    import pandas as pd
-
     rows = []
     for checkpoint, group in curves.groupby("checkpoint", sort=False):
         ordered = group.sort_values("share")
@@ -71,7 +67,7 @@ def prunability(curves: pd.DataFrame) -> pd.DataFrame:
                 float(area),
             )
         )
-    return pd.DataFrame(rows, columns=list(PRUNABILITY_COLUMNS))
+    return TABLES["prunability"].frame(rows)
 
 
 def _largest(share: Array, left: Array, least: float) -> float:
@@ -81,7 +77,7 @@ def _largest(share: Array, left: Array, least: float) -> float:
 
 
 def rank_stability(scores: pd.DataFrame) -> pd.DataFrame:
-    """Compare the heads' ranks at every pair of checkpoints, `STABILITY_COLUMNS`.
+    """Compare the heads' ranks at every pair of checkpoints, ``rank_stability``.
 
     Parameters
     ----------
@@ -94,8 +90,6 @@ def rank_stability(scores: pd.DataFrame) -> pd.DataFrame:
         Spearman's and Kendall's correlation of the scores, and the share of the better half of the
         heads at one checkpoint that is in the better half at the other.
     """
-    import pandas as pd
-
     order = list(dict.fromkeys(scores["checkpoint"]))
     table = scores.pivot_table(
         index="checkpoint", columns=["kind", "layer", "head"], values="score", dropna=False
@@ -116,4 +110,4 @@ def rank_stability(scores: pd.DataFrame) -> pd.DataFrame:
                 len(best[0] & best[1]) / half if half else np.nan,
             )
         )
-    return pd.DataFrame(rows, columns=list(STABILITY_COLUMNS))
+    return TABLES["rank_stability"].frame(rows)

@@ -10,13 +10,12 @@ from headtool.analysis.labels import heads_of
 from headtool.errors import HeadtoolError
 from headtool.heads import Kind
 from headtool.results.outcomes import Outcomes
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["KIND_COLUMNS", "of_kinds", "summarise_kinds"]
-
-KIND_COLUMNS = ("kind", "heads", "mean", "sd", "lowest", "highest", "significant", *VERDICTS)
+__all__ = ["of_kinds", "summarise_kinds"]
 
 
 def of_kinds(outcomes: Outcomes, kinds: Collection[Kind] | None) -> Outcomes:
@@ -50,12 +49,10 @@ def summarise_kinds(frame: pd.DataFrame, *, alpha: float) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row per kind with `KIND_COLUMNS`: how many heads, mean, standard deviation (NaN for one
+        The table ``kinds``, a row per kind: how many heads, mean, standard deviation (NaN for one
         head), minimum and maximum of their deltas in the metric's unit, how many have a corrected
         p-value of at most `alpha`, and how many got each verdict.
     """
-    import pandas as pd
-
     rows = [
         {
             "kind": kind,
@@ -69,4 +66,4 @@ def summarise_kinds(frame: pd.DataFrame, *, alpha: float) -> pd.DataFrame:
         }
         for kind, part in frame.groupby("kind", sort=False)
     ]
-    return pd.DataFrame(rows, columns=list(KIND_COLUMNS))
+    return TABLES["kinds"].frame(rows)

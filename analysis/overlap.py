@@ -18,14 +18,12 @@ from scipy.stats import hypergeom
 
 from headtool.heads import Head
 from headtool.metrics.base import Array
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "CONSENSUS_COLUMNS",
-    "KEPT_COLUMNS",
-    "OVERLAP_COLUMNS",
     "consensus",
     "jaccard",
     "kept_frame",
@@ -33,30 +31,6 @@ __all__ = [
     "shared_distribution",
 ]
 
-KEPT_COLUMNS = ("method", "budget", "share", "kind", "layer", "head", "kept")
-CONSENSUS_COLUMNS = (
-    "budget",
-    "share",
-    "kind",
-    "layer",
-    "head",
-    "methods_keeping",
-    "methods",
-    "status",
-)
-OVERLAP_COLUMNS = (
-    "budget",
-    "share",
-    "method_x",
-    "method_y",
-    "kept",
-    "shared",
-    "jaccard",
-    "expected",
-    "p_hypergeometric",
-    "expected_within_layers",
-    "p_within_layers",
-)
 
 Kept = Mapping[str, Mapping[int, NDArray[np.bool_]]]
 """By method and budget (heads removed): whether each of M heads stays, shape [M]."""
@@ -76,7 +50,7 @@ def overlap(kept: Kept, layers: NDArray[np.int64]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row per budget and pair with `OVERLAP_COLUMNS`.
+        The table ``overlap``, a row per budget and pair.
 
     Examples
     --------
@@ -86,8 +60,6 @@ def overlap(kept: Kept, layers: NDArray[np.int64]) -> pd.DataFrame:
        shared  jaccard  p_hypergeometric  p_within_layers
     0       1    0.333             0.833              1.0
     """
-    import pandas as pd
-
     anywhere = np.zeros_like(layers)
     rows = []
     for budget in _budgets(kept):
@@ -114,7 +86,7 @@ def overlap(kept: Kept, layers: NDArray[np.int64]) -> pd.DataFrame:
                 row[p] = float(min(1.0, chance[shared:].sum()))
                 row[expected] = float(chance @ (count / (first.sum() + second.sum() - count)))
             rows.append(row)
-    return pd.DataFrame(rows, columns=list(OVERLAP_COLUMNS))
+    return TABLES["overlap"].frame(rows)
 
 
 def jaccard(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
@@ -140,16 +112,14 @@ def shared_distribution(
 
 
 def kept_frame(kept: Kept, heads: Sequence[Head]) -> pd.DataFrame:
-    """Tabulate which heads each method keeps at each budget, `KEPT_COLUMNS`."""
-    import pandas as pd
-
+    """Tabulate which heads each method keeps at each budget, ``kept``."""
     rows = [
         (method, budget, budget / len(heads), head.kind, head.layer, head.index, bool(stays))
         for method, by_budget in kept.items()
         for budget, keeps in by_budget.items()
         for head, stays in zip(heads, keeps, strict=True)
     ]
-    return pd.DataFrame(rows, columns=list(KEPT_COLUMNS))
+    return TABLES["kept"].frame(rows)
 
 
 def consensus(kept: Kept, heads: Sequence[Head]) -> pd.DataFrame:
@@ -158,10 +128,8 @@ def consensus(kept: Kept, heads: Sequence[Head]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row per budget and head with `CONSENSUS_COLUMNS`; none for fewer than two methods.
+        The table ``consensus``, a row per budget and head; none for fewer than two methods.
     """
-    import pandas as pd
-
     rows = []
     for budget in _budgets(kept) if len(kept) > 1 else []:
         votes = np.sum([by_budget[budget] for by_budget in kept.values()], axis=0)
@@ -169,7 +137,7 @@ def consensus(kept: Kept, heads: Sequence[Head]) -> pd.DataFrame:
             status = {0: "consensus-removed", len(kept): "consensus-kept"}.get(count, "disputed")
             place = (head.kind, head.layer, head.index)
             rows.append((budget, budget / len(heads), *place, count, len(kept), status))
-    return pd.DataFrame(rows, columns=list(CONSENSUS_COLUMNS))
+    return TABLES["consensus"].frame(rows)
 
 
 def _budgets(kept: Kept) -> list[int]:

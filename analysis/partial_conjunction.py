@@ -38,6 +38,7 @@ from headtool.analysis.labels import label_columns, read_heads
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Head
 from headtool.metrics.base import Array
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 __all__ = [
     "COMBINATIONS",
     "HEAD_CORRECTIONS",
-    "REPLICATION_COLUMNS",
     "Replication",
     "partial_conjunction_p",
     "replicate",
@@ -55,7 +55,6 @@ Combination = Literal["bonferroni", "fisher"]
 COMBINATIONS: tuple[Combination, ...] = ("bonferroni", "fisher")
 HeadCorrection = Literal["holm", "bh", "by", "none"]
 HEAD_CORRECTIONS: tuple[HeadCorrection, ...] = ("holm", "bh", "by", "none")
-REPLICATION_COLUMNS = ("kind", "layer", "head", "data_sets", "p_any", "p_all")
 
 # Exact tests can underflow to 0; no p-value is.
 _TINY = float(np.finfo(np.float64).tiny)
@@ -68,7 +67,7 @@ class Replication:
     Attributes
     ----------
     frame
-        A row per head with `REPLICATION_COLUMNS`: ``data_sets`` is the estimated number of data
+        The table ``replication``, a row per head: ``data_sets`` is the estimated number of data
         sets on which the head matters; ``p_any`` and ``p_all`` are the corrected p-values of "on at
         least one" and "on all".
     p
@@ -181,7 +180,7 @@ def replicate(
         }
     )
     return Replication(
-        frame[list(REPLICATION_COLUMNS)], rising, adjusted, combination, correction, alpha
+        frame[list(TABLES["replication"].names)], rising, adjusted, combination, correction, alpha
     )
 
 

@@ -28,24 +28,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from headtool.analysis.agreement import AGREEMENT_COLUMNS, agreement
+from headtool.analysis.agreement import agreement
 from headtool.analysis.curve_bootstrap import CurveEnsemble
-from headtool.analysis.curves import CURVE_COLUMNS, curve_frame
+from headtool.analysis.curves import curve_frame
 from headtool.analysis.head_permutation import permutation_p
-from headtool.analysis.overlap import OVERLAP_COLUMNS, overlap
+from headtool.analysis.overlap import overlap
 from headtool.analysis.rank_correlation import kendall, spearman
 from headtool.metrics.base import Array
-from headtool.results.scores import SCORE_COLUMNS
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "REPLICATE_AGREEMENT_COLUMNS",
-    "REPLICATE_COLUMNS",
-    "REPLICATE_CURVE_COLUMNS",
-    "REPLICATE_OVERLAP_COLUMNS",
-    "REPLICATE_SCORE_COLUMNS",
     "layer_ranks",
     "replicate_agreement",
     "replicate_curves",
@@ -55,23 +50,6 @@ __all__ = [
 
 _MODELS = {"method_x": "model_x", "method_y": "model_y"}
 
-REPLICATE_COLUMNS = ("model", "sha256", "metric", "value")
-REPLICATE_AGREEMENT_COLUMNS = (
-    "method",
-    *(_MODELS.get(name, name) for name in AGREEMENT_COLUMNS),
-    "layers",
-    "layer_tau_b",
-    "layer_tau_b_p",
-    "layer_spearman",
-    "layer_spearman_p",
-)
-REPLICATE_OVERLAP_COLUMNS = ("method", *(_MODELS.get(name, name) for name in OVERLAP_COLUMNS))
-REPLICATE_CURVE_COLUMNS = ("model", *(name for name in CURVE_COLUMNS if name != "draw"))
-REPLICATE_SCORE_COLUMNS = (
-    "model",
-    "method",
-    *(name for name in SCORE_COLUMNS if name != "method"),
-)
 
 ByModel = Mapping[str, Mapping[str, Array]]
 """By method and model: scores of the same M heads, each of shape [M]."""
@@ -101,7 +79,7 @@ def replicate_agreement(
     Returns
     -------
     pandas.DataFrame
-        A row per method and pair of models with `REPLICATE_AGREEMENT_COLUMNS`: those of
+        The table ``replicate_agreement``, a row per method and pair of models: those of
         ``agreement``, and the coefficients between the mean ranks of the layers, with p-values
         under any order of the layers; NaN for fewer than three.
     """
@@ -120,7 +98,7 @@ def replicate_agreement(
         frame = frame.rename(columns=_MODELS).join(pd.DataFrame(rows, index=frame.index))
         frame.insert(0, "method", method)
         frames.append(frame)
-    return _joined(frames, REPLICATE_AGREEMENT_COLUMNS)
+    return TABLES["replicate_agreement"].joined(frames)
 
 
 def layer_ranks(scores: Array, layers: NDArray[np.int64]) -> Array:
@@ -147,7 +125,7 @@ def replicate_overlap(
     Returns
     -------
     pandas.DataFrame
-        A row per method, budget and pair with `REPLICATE_OVERLAP_COLUMNS`; see
+        The table ``replicate_overlap``, a row per method, budget and pair; see
         `headtool.analysis.overlap.overlap`.
     """
     frames = []
@@ -155,34 +133,32 @@ def replicate_overlap(
         frame = overlap(by_model, layers).rename(columns=_MODELS)
         frame.insert(0, "method", method)
         frames.append(frame)
-    return _joined(frames, REPLICATE_OVERLAP_COLUMNS)
+    return TABLES["replicate_overlap"].joined(frames)
 
 
 def replicate_curves(
     ensemble: CurveEnsemble, models: Sequence[str], *, alpha: float = 0.05
 ) -> pd.DataFrame:
-    """Tabulate the curves of every model, `REPLICATE_CURVE_COLUMNS`, means over draws alone.
+    """Tabulate the curves of every model, the table ``replicate_curves``.
 
     Bands are over examples, for every model by itself.
     """
     frames = []
     for model, member in zip(models, ensemble.members, strict=True):
         frame = curve_frame(member, alpha=alpha)
-        frame = frame[frame["draw"] == -1].drop(columns="draw")
         frame.insert(0, "model", model)
         frames.append(frame)
-    return _joined(frames, REPLICATE_CURVE_COLUMNS)
+    return TABLES["replicate_curves"].joined(frames)
 
 
 def replicate_scores(frames: Mapping[str, Mapping[str, pd.DataFrame]]) -> pd.DataFrame:
-    """Join the scores by method and model, `REPLICATE_SCORE_COLUMNS`."""
-    return _joined(
+    """Join the scores by method and model, ``replicate_scores``."""
+    return TABLES["replicate_scores"].joined(
         [
-            frame.assign(model=model)[list(REPLICATE_SCORE_COLUMNS)]
+            frame.assign(model=model)
             for by_model in frames.values()
             for model, frame in by_model.items()
-        ],
-        REPLICATE_SCORE_COLUMNS,
+        ]
     )
 
 
@@ -200,12 +176,3 @@ def _layer_row(
         "layer_spearman": float(spearman(x[None], y[None])[0]),
         "layer_spearman_p": p["spearman"],
     }
-
-
-def _joined(frames: Sequence[pd.DataFrame], columns: Sequence[str]) -> pd.DataFrame:
-    import pandas as pd
-
-    filled = [frame for frame in frames if len(frame)]
-    if not filled:
-        return pd.DataFrame(columns=list(columns))
-    return pd.concat(filled, ignore_index=True)[list(columns)]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.errors import HeadtoolError
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +53,6 @@ def read_roles(folder: Path) -> SavedRoles:
     HeadtoolError
         If there is no run, it is damaged or of another version, or it is not one of roles.
     """
-    from headtool.analysis.roles import ROLE_COLUMNS
     from headtool.results.runs import read_run
 
     run = read_run(folder)
@@ -63,7 +63,7 @@ def read_roles(folder: Path) -> SavedRoles:
         what = f"is a run of {other} and holds no roles" if other else "holds no roles"
         raise HeadtoolError(f"{folder} {what}; make some with headtool roles --out DIR")
     frame = run.table("roles")
-    missing = [column for column in ROLE_COLUMNS if column not in frame.columns]
+    missing = [column for column in TABLES["roles"].names if column not in frame.columns]
     if missing:
         raise HeadtoolError(
             f"{folder} was written by another version: its table 'roles' has no column "
@@ -86,7 +86,7 @@ def join_roles(
     model
         What the provenance of the comparison says of its model.
     kept
-        Which heads methods keep: `headtool.analysis.overlap.KEPT_COLUMNS`.
+        Which heads methods keep: ``kept``.
 
     Returns
     -------

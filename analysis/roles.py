@@ -45,6 +45,7 @@ from headtool.errors import HeadtoolError, unknown
 from headtool.metrics.base import Array
 from headtool.results.role_counts import RoleCounts
 from headtool.results.scores import head_frame
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,8 +53,6 @@ if TYPE_CHECKING:
 __all__ = [
     "LABELS",
     "ROLES",
-    "ROLE_COLUMNS",
-    "SURVIVAL_COLUMNS",
     "THRESHOLDS",
     "check_thresholds",
     "cluster_wilson",
@@ -79,14 +78,6 @@ points, the stricter reading. The others are ours: more often than not.
 
 ROLES = tuple(THRESHOLDS)
 LABELS = ("yes", "unproven", "no", "untested")
-ROLE_COLUMNS = (
-    *("kind", "layer", "head", "role", "detail", "share", "baseline", "threshold", "low", "high"),
-    *("n", "sentences", "p", "p_adjusted", "label", "guess"),
-)
-SURVIVAL_COLUMNS = (
-    *("method", "budget", "share", "role", "heads", "kept", "expected", "p_hypergeometric"),
-    *("expected_within_layers", "p_within_layers", "p_adjusted"),
-)
 
 
 def check_thresholds(thresholds: Mapping[str, float]) -> dict[str, float]:
@@ -131,7 +122,7 @@ def role_table(
     Returns
     -------
     pandas.DataFrame
-        A row per head and role (syntactic: and relation with direction) with `ROLE_COLUMNS`.
+        A row per head and role (syntactic: and relation with direction) with ``roles``.
         ``baseline`` is the baseline's share on the same queries, ``guess`` what it guesses: any
         key, or the word at a fixed offset. ``n`` counts queries, ``sentences`` those with one.
 
@@ -148,7 +139,7 @@ def role_table(
         raise HeadtoolError("roles have no resamples for westfall-young; use holm, bh, by or none")
     if not 0 < alpha < 1:
         raise HeadtoolError(f"`alpha` must be between 0 and 1, got {alpha:g}")
-    frames = [pd.DataFrame(columns=list(ROLE_COLUMNS))]
+    frames = []
     for role in ROLES:
         parts = [_evidence(one, least, alpha) for one in counts if one.role == role]
         if not parts or not any(len(part) for part in parts):
@@ -163,8 +154,8 @@ def role_table(
         proven = np.where(frame["p_adjusted"] <= alpha, "yes", "unproven")
         label = np.where(reached, proven, "no")
         frame["label"] = np.where(frame["n"] > 0, label, "untested")
-        frames.append(frame[list(ROLE_COLUMNS)])
-    return pd.concat(frames[1:], ignore_index=True) if len(frames) > 1 else frames[0]
+        frames.append(frame)
+    return TABLES["roles"].joined(frames)
 
 
 def _evidence(counts: RoleCounts, least: int, alpha: float) -> pd.DataFrame:
@@ -245,12 +236,12 @@ def surviving_roles(roles: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
     roles
         What `role_table` returned.
     kept
-        Which heads methods keep at each budget: `headtool.analysis.overlap.KEPT_COLUMNS`.
+        Which heads methods keep at each budget: ``kept``.
 
     Returns
     -------
     pandas.DataFrame
-        A row per method, budget and role with `SURVIVAL_COLUMNS`. A head counts for every role
+        The table ``role_survival``, a row per method, budget and role. A head counts for every role
         whose label is ``yes``; ``none`` are the heads without any. ``heads`` have the role,
         ``kept`` of them stay. ``expected`` is their mean number if the heads that stay were drawn
         from all heads with a row in `roles`, ``expected_within_layers`` if as many were drawn in
@@ -303,7 +294,7 @@ def surviving_roles(roles: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
             rows.append(row)
     frame = pd.DataFrame(rows)
     frame["p_adjusted"] = adjust(frame["p_within_layers"].to_numpy(np.float64), "holm")
-    return frame[list(SURVIVAL_COLUMNS)]
+    return frame[list(TABLES["role_survival"].names)]
 
 
 def _in(heads: pd.DataFrame, some: pd.DataFrame) -> NDArray[np.bool_]:

@@ -53,29 +53,18 @@ from headtool.analysis.labels import label_columns, read_heads
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Head
 from headtool.metrics.base import Array
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "SEQUENTIAL_COLUMNS",
     "SEQUENTIAL_CORRECTIONS",
     "SequentialTest",
 ]
 
 SequentialCorrection = Literal["bonferroni", "e-bh", "none"]
 SEQUENTIAL_CORRECTIONS: tuple[SequentialCorrection, ...] = ("bonferroni", "e-bh", "none")
-SEQUENTIAL_COLUMNS = (
-    "kind",
-    "layer",
-    "head",
-    "delta",
-    "ci_low",
-    "ci_high",
-    "verdict",
-    "decided",
-    "n_examples",
-)
 
 # Rows of the claims.
 _NEGATIVE, _POSITIVE, _ABOVE, _BELOW = range(4)
@@ -294,7 +283,7 @@ class SequentialTest:
         return low, high
 
     def frame(self) -> pd.DataFrame:
-        """Return a row per head with `SEQUENTIAL_COLUMNS`.
+        """Return the table ``sequential``, a row per head.
 
         ``delta`` is the mean outcome on the ``n_examples`` seen, NaN before the first; ``ci_low``
         and ``ci_high`` are its confidence sequence, see :meth:`intervals`; ``decided`` says whether
@@ -315,4 +304,4 @@ class SequentialTest:
                 "decided": self._decided,
                 "n_examples": self._n,
             }
-        )[list(SEQUENTIAL_COLUMNS)]
+        )[list(TABLES["sequential"].names)]

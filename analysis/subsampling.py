@@ -39,18 +39,14 @@ from headtool.analysis.rank_correlation import kendall, spearman
 from headtool.errors import HeadtoolError
 from headtool.heads import Head
 from headtool.metrics.base import Array
-from headtool.results.scores import SCORE_COLUMNS
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = [
-    "FREQUENCY_COLUMNS",
     "LEAST_EXAMPLES",
     "STABLE",
-    "SUBSAMPLE_COLUMNS",
-    "SUBSAMPLE_OVERLAP_COLUMNS",
-    "SUBSAMPLE_SCORE_COLUMNS",
     "complementary_halves",
     "false_bound",
     "resampled_interval",
@@ -66,48 +62,6 @@ STABLE = 0.9
 LEAST_EXAMPLES = 4
 """Examples that halves of two can be drawn from; one alone has no standard error."""
 
-SUBSAMPLE_COLUMNS = (
-    "method",
-    "subsamples",
-    "pairs",
-    "examples",
-    "heads",
-    *(name + part for name in ("tau_b", "spearman", "rbo") for part in ("", "_low", "_high")),
-    "rbo_expected",
-)
-SUBSAMPLE_OVERLAP_COLUMNS = (
-    "method",
-    "budget",
-    "share",
-    "kept",
-    "jaccard",
-    "low",
-    "high",
-    "expected",
-    "expected_within_layers",
-    "stable_kept",
-    "false_kept",
-    "stable_removed",
-    "false_removed",
-    "tied",
-)
-FREQUENCY_COLUMNS = (
-    "method",
-    "budget",
-    "share",
-    "kind",
-    "layer",
-    "head",
-    "times",
-    "subsamples",
-    "frequency",
-    "status",
-)
-SUBSAMPLE_SCORE_COLUMNS = (
-    "method",
-    "subsample",
-    *(name for name in SCORE_COLUMNS if name not in ("method", "stderr")),
-)
 
 S = TypeVar("S", bound=np.generic)
 
@@ -177,11 +131,9 @@ def subsample_agreement(
     Returns
     -------
     pandas.DataFrame
-        A row per method with `SUBSAMPLE_COLUMNS`. Pairs without a coefficient, because all heads
+        The table ``subsamples``, a row per method. Pairs without a coefficient, because all heads
         have one score on a half, are left out of its mean.
     """
-    import pandas as pd
-
     rows = []
     for method, matrix in scores.items():
         first, second = _pairs(matrix)
@@ -205,7 +157,7 @@ def subsample_agreement(
         chance = [expected_overlap(x, y) for x, y in zip(first, second, strict=True)]
         row["rbo_expected"] = float(np.mean(chance))
         rows.append(row)
-    return pd.DataFrame(rows, columns=list(SUBSAMPLE_COLUMNS))
+    return TABLES["subsamples"].frame(rows)
 
 
 def subsample_overlap(
@@ -231,15 +183,13 @@ def subsample_overlap(
     Returns
     -------
     pandas.DataFrame
-        A row per method and budget with `SUBSAMPLE_OVERLAP_COLUMNS`; budgets that keep all heads,
+        The table ``subsample_overlap``, a row per method and budget; budgets that keep all heads,
         or none, have no row. ``expected`` and ``expected_within_layers`` are what random heads
         would give, drawn from all heads, and in every layer as many as the halves keep there.
         ``tied`` is the mean number of heads that share one score of which some are kept: the order
         of the heads decides among them, on every half the same way, which looks like stability. NaN
         without scores.
     """
-    import pandas as pd
-
     anywhere, heads = np.zeros_like(layers), len(layers)
     rows = []
     for method, by_budget in kept.items():
@@ -268,7 +218,7 @@ def subsample_overlap(
                     "tied": math.nan if scores is None else _tied(scores[method], keeps),
                 }
             )
-    return pd.DataFrame(rows, columns=list(SUBSAMPLE_OVERLAP_COLUMNS))
+    return TABLES["subsample_overlap"].frame(rows)
 
 
 def selection_frequency(kept: Kept, heads: Sequence[Head]) -> pd.DataFrame:
@@ -277,11 +227,9 @@ def selection_frequency(kept: Kept, heads: Sequence[Head]) -> pd.DataFrame:
     Returns
     -------
     pandas.DataFrame
-        A row per method, budget and head with `FREQUENCY_COLUMNS`. The status is ``stable-kept``,
-        ``stable-removed``, or ``unstable``; see `STABLE`.
+        The table ``selection_frequency``, a row per method, budget and head. The status is
+        ``stable-kept``, ``stable-removed`` or ``unstable``; see `STABLE`.
     """
-    import pandas as pd
-
     rows = []
     for method, by_budget in kept.items():
         for budget, keeps in by_budget.items():
@@ -295,21 +243,18 @@ def selection_frequency(kept: Kept, heads: Sequence[Head]) -> pd.DataFrame:
                 place = (head.kind, head.layer, head.index)
                 share = budget / len(heads)
                 rows.append((method, budget, share, *place, times, total, times / total, status))
-    return pd.DataFrame(rows, columns=list(FREQUENCY_COLUMNS))
+    return TABLES["selection_frequency"].frame(rows)
 
 
 def subsample_scores(frames: Mapping[str, Sequence[pd.DataFrame]]) -> pd.DataFrame:
-    """Join the scores of every method on every half, `SUBSAMPLE_SCORE_COLUMNS`."""
-    import pandas as pd
-
-    found = [
-        frame.assign(method=method, subsample=number)[list(SUBSAMPLE_SCORE_COLUMNS)]
-        for method, several in frames.items()
-        for number, frame in enumerate(several, start=1)
-    ]
-    if not found:
-        return pd.DataFrame(columns=list(SUBSAMPLE_SCORE_COLUMNS))
-    return pd.concat(found, ignore_index=True)
+    """Join the scores of every method on every half, ``subsample_scores``."""
+    return TABLES["subsample_scores"].joined(
+        [
+            frame.assign(method=method, subsample=number)
+            for method, several in frames.items()
+            for number, frame in enumerate(several, start=1)
+        ]
+    )
 
 
 def false_bound(kept: int, heads: int, subsamples: int, *, threshold: float = STABLE) -> float:

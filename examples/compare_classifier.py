@@ -46,7 +46,7 @@ def main(limit: int = 200, draws: int = 20) -> headtool.Comparison:
     # 5. What is left of the accuracy, and which heads every method keeps, with half of them gone.
     half = found.settings["heads"] // 2
     budget = min(found.settings["budgets"], key=lambda heads: abs(heads - half))
-    points = found.curves[(found.curves["budget"] == budget) & (found.curves["draw"] == -1)]
+    points = found.curves[found.curves["budget"] == budget]
     print(points[["method", "value", "delta", "low", "high"]])
     votes = found.consensus[found.consensus["budget"] == budget]
     print(votes["status"].value_counts().to_dict())

@@ -33,7 +33,7 @@ def main(limit: int = 60, draws: int = 5) -> headtool.Comparison:
     print(f"the whole model: {found.settings['whole'][spec]['bleu']:.1f} BLEU")
 
     # Rows: which heads were up for removal; columns: how many of them are gone.
-    means = found.curves[(found.curves["draw"] == -1) & (found.curves["method"] == "ablation")]
+    means = found.curves[found.curves["method"] == "ablation"]
     for kind, points in means.groupby("kind", sort=False):
         steps = zip(points["share"], points["value"], strict=True)
         print(f"{kind:9}", "  ".join(f"{share:.0%}: {value:.1f}" for share, value in steps))

@@ -13,90 +13,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headtool.analysis.comparison import TABLES as COMPARISON_TABLES
 from headtool.errors import HeadtoolError
 from headtool.results.runs import Run, read_run
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Contents", "read_contents", "records", "with_roles"]
 
-_HEAD = ("kind", "layer", "head")
-_PAIR = ("method_x", "method_y")
-
-# The columns that reports read. A table may have more of them.
-_COLUMNS: dict[str, tuple[str, ...]] = {
-    "scores": ("method", *_HEAD, "score", "stderr", "rank"),
-    "ablation": (*_HEAD, "delta", "stderr", "metric"),
-    "tests": (*_HEAD, "delta", "ci_low", "ci_high", "p", "p_adjusted", "verdict", "mde"),
-    "sequential": (*_HEAD, "verdict"),
-    "best": (*_HEAD, "delta", "delta_chosen_on", "metric"),
-    "agreement": (
-        *(*_PAIR, "heads", "rbo", "rbo_expected", "rbo_p", "rbo_p_within_layers"),
-        *(
-            name + part
-            for name in ("tau_b", "spearman")
-            for part in ("", "_low", "_high", "_p", "_p_within_layers")
-        ),
-    ),
-    "stability": ("method", "tau_b", "spearman", "rbo"),
-    "subsamples": (
-        *("method", "subsamples", "pairs", "examples", "rbo_expected"),
-        *(name + part for name in ("tau_b", "spearman", "rbo") for part in ("", "_low", "_high")),
-    ),
-    "subsample_overlap": (
-        *("method", "budget", "share", "kept", "jaccard", "low", "high", "expected_within_layers"),
-        *("stable_kept", "false_kept", "stable_removed", "false_removed", "tied"),
-    ),
-    "selection_frequency": (
-        *("method", "budget", "share", *_HEAD, "times", "subsamples", "frequency"),
-    ),
-    "concordance": ("methods", "heads", "w", "w_p", "w_p_within_layers"),
-    "overlap": ("budget", "share", *_PAIR, "kept", "shared", "jaccard", "p_within_layers"),
-    "kept": ("method", "budget", "share", *_HEAD, "kept"),
-    "consensus": ("budget", "share", *_HEAD, "methods_keeping", "methods", "status"),
-    "curves": ("kind", "method", "draw", "share", "metric", "value", "delta", "low", "high"),
-    "curve_tests": (
-        *("kind", *_PAIR, "area", "low", "high", "p", "p_adjusted", "draws_beaten", "draws"),
-        "p_draws",
-    ),
-    "optimism": ("method", "budget", "share", "selection", "evaluation", "optimism"),
-    "additivity": ("method", "budget", "share", "joint", "sum_of_singles", "gap", "low", "high"),
-    "correlations": (
-        *("data_x", "data_y", "n_heads", "reliability_x", "reliability_y", "disattenuated", "note"),
-        *(
-            name + part
-            for name in ("pearson", "spearman", "kendall")
-            for part in ("", "_low", "_high", "_p", "_p_within_layers")
-        ),
-    ),
-    "replicates": ("model", "metric", "value"),
-    "replicate_agreement": (
-        *("method", "model_x", "model_y", "layer_spearman", "layer_spearman_p"),
-        *("tau_b", "tau_b_p", "tau_b_p_within_layers", "spearman", "spearman_p_within_layers"),
-        *("rbo", "rbo_p_within_layers"),
-    ),
-    "replicate_overlap": (
-        *("method", "budget", "share", "model_x", "model_y", "kept", "shared", "jaccard"),
-        *("p_hypergeometric", "p_within_layers"),
-    ),
-    "replicate_curves": ("model", "kind", "method", "share", "value"),
-    "failures": ("stage", "method", "error"),
-    "roles": (
-        *(*_HEAD, "role", "detail", "share", "baseline", "threshold", "low", "high", "n"),
-        *("p_adjusted", "label"),
-    ),
-    "role_survival": (
-        *("method", "budget", "share", "role", "heads", "kept", "expected_within_layers"),
-        *("p_within_layers", "p_adjusted"),
-    ),
-    "gates.sweep": ("lambda", "model", "heads", "loss"),
-    "gates.evaluation": ("model", "heads", "loss"),
-    "dsp.evaluation": ("model", "heads", "loss"),
-    "checkpoint_curves": ("checkpoint", "share", "value", "relative"),
-    "prunability": ("checkpoint", "whole"),
-    "rank_stability": ("checkpoint_x", "checkpoint_y", "spearman"),
-}
+# The tables that reports show. A run may hold more of them.
+_SHOWN = (
+    *(name for name in COMPARISON_TABLES if name not in ("sites", "curve_draws")),
+    *("sequential", "best", "gates.sweep", "gates.evaluation", "dsp.evaluation"),
+    *("checkpoint_curves", "prunability", "rank_stability"),
+)
 _MEASURES = {
     "bleu": "BLEU",
     "chrf": "chrF",
@@ -138,20 +70,18 @@ class Contents:
     joined: tuple[str, ...] = ()
 
     def every_table(self) -> Iterator[tuple[str, pd.DataFrame]]:
-        """All tables of the run by name, also those that reports do not show, and joined ones."""
-        for name in self.run.manifest["tables"]:
-            if name not in self.joined:
-                yield name, self.run.table(name)
+        """All tables with rows by name, also those that reports do not show, and joined ones."""
+        for name in self.run.names:
+            if name not in self.joined and len(frame := self.run.table(name)):
+                yield name, frame
         yield from ((name, self.tables[name].copy()) for name in self.joined)
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table; one that the run lacks has all its columns and no rows."""
-        import pandas as pd
-
         if name in self.tables:
             return self.tables[name]
-        data = ("data",) if name in _BY_DATA else ()
-        return pd.DataFrame(columns=[*data, *_COLUMNS[name]])
+        empty = TABLES[name].empty("data")
+        return _with_data(empty, self.settings) if name in _BY_DATA else empty
 
     @property
     def metric(self) -> str:
@@ -259,7 +189,7 @@ def read_contents(folder: Path) -> Contents:
         If there is no finished run at `folder`, or it is damaged or of another version.
     """
     run = read_run(folder)
-    for name in run.manifest["tables"]:
+    for name in run.names:
         if not _TABLE_NAME.fullmatch(name):
             raise HeadtoolError(f"{folder} is damaged: '{name}' is no name of a table")
     provenance = run.manifest.get("provenance")
@@ -271,19 +201,13 @@ def read_contents(folder: Path) -> Contents:
     settings = provenance[kind] if kind else _settings(provenance)
     _check_settings(folder, settings)
     tables = {}
-    for name, columns in (*_COLUMNS.items(), ("splits", ("data", "example", "split"))):
-        if name in run.manifest["tables"]:
+    for name in _SHOWN:
+        if name in run.names:
             frame = run.table(name)
-            missing = [column for column in columns if column not in frame.columns]
-            if missing:
-                raise HeadtoolError(
-                    f"{folder} was written by another version: its table '{name}' has no column "
-                    f"'{missing[0]}'; give the command that made it again"
-                )
             if len(frame):
                 tables[name] = _with_data(frame, settings) if name in _BY_DATA else frame
     if not tables.keys() - {"splits"}:
-        held = ", ".join(run.manifest["tables"]) or "none"
+        held = ", ".join(run.names) or "none"
         raise HeadtoolError(
             f"{folder} has no table that a report can show (it has: {held}); give a run of "
             "compare, curve, score, ablate, roles or dynamics"

@@ -120,7 +120,7 @@ def _reach(contents: Contents, curve: pd.DataFrame, column: str) -> tuple[float,
 
 def _method_curves(contents: Contents) -> dict[str, pd.DataFrame]:
     curves = contents.table("curves")
-    rows = curves[(curves["kind"] == "all") & (curves["draw"] == -1)]
+    rows = curves[curves["kind"] == "all"]
     return {method: rows[rows["method"] == method] for method in contents.methods}
 
 

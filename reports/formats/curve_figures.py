@@ -20,7 +20,6 @@ __all__ = ["against_random_figure", "curves_figure", "draw_curve", "sweep_figure
 def curves_figure(contents: Contents) -> Figure:
     """What is left of the metric as heads are removed; a panel for each kind of heads."""
     curves = contents.table("curves")
-    curves = curves[curves["draw"] == -1]
     kinds = sorted(curves["kind"].unique(), key=lambda kind: kind != "all")
     figure, axes = new_figure(1, len(kinds), width=WIDTH if len(kinds) < 3 else 7.5)
     for axis, kind in zip(axes[0], kinds, strict=True):
@@ -38,7 +37,7 @@ def curves_figure(contents: Contents) -> Figure:
 def against_random_figure(contents: Contents) -> Figure:
     """A panel for each method, with random masks that have as many heads in every layer."""
     curves = contents.table("curves")
-    curves = curves[(curves["draw"] == -1) & (curves["kind"] == "all")]
+    curves = curves[curves["kind"] == "all"]
     present = [m for m in contents.methods if (curves["method"] == matched(m)).any()]
     columns = min(4, len(present))
     rows = -(-len(present) // columns)

@@ -31,7 +31,6 @@ def curves_section(contents: Contents, text: Sequence[str]) -> Section | None:
         Paragraphs that open the section.
     """
     curves = contents.table("curves")
-    curves = curves[curves["draw"] == -1]
     if curves.empty:
         return None
     everything = curves[curves["kind"] == "all"]

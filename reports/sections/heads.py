@@ -291,7 +291,7 @@ def _facts(contents: Contents, heads: Heads, place: Place) -> list[list[str]]:
 def _left(contents: Contents, method: str, budget: int) -> list[str]:
     """What a method's mask leaves of the metric, and random masks like it."""
     curves = contents.table("curves")
-    rows = curves[(curves["kind"] == "all") & (curves["draw"] == -1) & (curves["budget"] == budget)]
+    rows = curves[(curves["kind"] == "all") & (curves["budget"] == budget)]
     found = []
     for name in (method, matched(method)):
         row = rows[rows["method"] == name]

@@ -18,6 +18,7 @@ from headtool.reports.terminal.roles import survival_tables
 from headtool.reports.terminal.stability import stability_tables
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     from headtool.analysis.comparison import Comparison
@@ -56,12 +57,10 @@ def head_table(comparison: Comparison) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        ``kind layer head delta ci_low ci_high p p_adjusted verdict``, then ``score.METHOD`` and
-        ``rank.METHOD``.
+        The table ``heads_compared`` of `headtool.schema`.
     """
     first = comparison.tests[comparison.tests["data"] == comparison.settings["data"][0]]
-    columns = [*_PLACE, "delta", "ci_low", "ci_high", "p", "p_adjusted", "verdict"]
-    table: pd.DataFrame = first[columns].set_index(_PLACE)
+    table: pd.DataFrame = first[list(TABLES["heads_compared"].names)].set_index(_PLACE)
     for method, rows in comparison.scores.groupby("method", sort=False):
         scored = rows.set_index(_PLACE)
         table[f"score.{method}"] = scored["score"]
@@ -148,8 +147,7 @@ def _agreement(comparison: Comparison) -> Iterator[RenderableType]:
 
 def _curves(comparison: Comparison) -> Iterator[RenderableType]:
     metric, methods = comparison.settings["metric"], comparison.settings["methods"]
-    means = comparison.curves[comparison.curves["draw"] == -1]
-    for kind, rows in means.groupby("kind", sort=False):
+    for kind, rows in comparison.curves.groupby("kind", sort=False):
         values = rows.pivot(index="budget", columns="method", values="value")
         shares = rows.drop_duplicates("budget").set_index("budget")["share"]
         matched = [f"random-matched:{method}" in values for method in methods]

@@ -24,7 +24,7 @@ def speed_tables(frame: pd.DataFrame, source: Mapping[str, Any]) -> Iterator[Ren
     Parameters
     ----------
     frame
-        Rows of `headtool.pruning.speed.SPEED_COLUMNS`.
+        Rows of ``speed``.
     source
         Their provenance.
     """

@@ -10,14 +10,13 @@ import pytest
 import scipy.stats
 
 from headtool.analysis.agreement import (
-    AGREEMENT_COLUMNS,
-    CONCORDANCE_COLUMNS,
     agreement,
     concordance,
     kendall_w,
     rank_biased_overlap,
 )
 from headtool.errors import HeadtoolError
+from headtool.schema import TABLES
 
 
 def plain_overlap(first, second, p):
@@ -77,7 +76,7 @@ def test_agreement_is_that_of_scipy():
     rng = np.random.default_rng(1)
     scores = {name: rng.integers(0, 8, 24) * 1.0 for name in "abc"}
     frame = agreement(scores, np.repeat(np.arange(4), 6), permutations=200)
-    assert tuple(frame.columns) == AGREEMENT_COLUMNS
+    assert tuple(frame.columns) == TABLES["agreement"].names
     assert frame[["method_x", "method_y"]].to_numpy().tolist() == [
         ["a", "b"],
         ["a", "c"],
@@ -148,7 +147,7 @@ def test_concordance_p_is_that_of_friedman_for_many_heads():
     common = rng.normal(size=30)
     scores = {str(i): 0.45 * common + rng.normal(size=30) for i in range(5)}
     frame = concordance(scores, np.repeat(np.arange(3), 10), permutations=20_000)
-    assert tuple(frame.columns) == CONCORDANCE_COLUMNS
+    assert tuple(frame.columns) == TABLES["concordance"].names
     friedman = scipy.stats.friedmanchisquare(*np.stack(list(scores.values())).T)
     (row,) = frame.to_dict("records")
     assert row["w"] == pytest.approx(friedman.statistic / (5 * 29))
@@ -183,7 +182,7 @@ def test_one_method_has_nobody_to_agree_with():
     layers = np.array([0, 0, 1, 1])
     assert agreement(alone, layers).empty
     assert concordance(alone, layers).empty
-    assert tuple(agreement(alone, layers).columns) == AGREEMENT_COLUMNS
+    assert tuple(agreement(alone, layers).columns) == TABLES["agreement"].names
 
 
 def test_constant_scores_have_no_correlation():

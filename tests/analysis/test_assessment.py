@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from statsmodels.stats.multitest import multipletests
 
-from headtool.analysis.assessment import TEST_COLUMNS, assess, assess_outcomes
+from headtool.analysis.assessment import assess, assess_outcomes
 from headtool.analysis.equivalence import noninferiority_p
 from headtool.analysis.labels import heads_of
 from headtool.analysis.paired import Paired
@@ -16,6 +16,7 @@ from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Head, HeadMask, Sites
 from headtool.metrics import get_metric
 from headtool.results.outcomes import Outcomes
+from headtool.schema import TABLES
 
 from ..support.bleu import sentences
 
@@ -99,7 +100,7 @@ def test_columns_are_the_same_when_there_is_no_head(rng: np.random.Generator) ->
     full, empty = planted(rng), np.empty((0, 2_000))
     none = Paired.from_values(full.whole[:, 0], empty, higher_is_better=True)
     frame, filled = assess(none).frame, assess(full).frame
-    assert tuple(frame.columns) == tuple(filled.columns) == TEST_COLUMNS
+    assert tuple(frame.columns) == tuple(filled.columns) == TABLES["tests"].names
     assert frame.dtypes.to_dict() == filled.dtypes.to_dict()
     assert len(frame) == 0
 

@@ -9,10 +9,11 @@ import scipy.stats
 from sacrebleu.significance import PairedTest
 
 from headtool.analysis import compat
-from headtool.analysis.compat import COMPAT_COLUMNS, COMPAT_MODES, compat_tests
+from headtool.analysis.compat import COMPAT_MODES, compat_tests
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
 from headtool.metrics.translation import BLEU
+from headtool.schema import TABLES
 
 from ..support.bleu import sentences
 
@@ -123,12 +124,12 @@ def test_stated_two_sided_levels_of_compare_mt(rng: np.random.Generator, mode: s
 def test_table_and_errors(rng: np.random.Generator) -> None:
     paired = sentences(rng, masks=2, n=20, changed=0.5)
     tests = compat_tests(paired, "sacrebleu-paired-bs", resamples=50)
-    assert tuple(tests.frame.columns) == COMPAT_COLUMNS
+    assert tuple(tests.frame.columns) == TABLES["compat_tests"].names
     assert tests.frame["mode"].unique().tolist() == ["sacrebleu-paired-bs"]
     none = Paired(paired.whole, paired.masked[:0], paired.value, higher_is_better=True)
     for mode in COMPAT_MODES:
         empty = compat_tests(none, mode, resamples=50).frame
-        assert tuple(empty.columns) == COMPAT_COLUMNS
+        assert tuple(empty.columns) == TABLES["compat_tests"].names
         assert len(empty) == 0
     with pytest.raises(HeadtoolError, match="unknown compatibility mode 'sacrebleu-bs'"):
         compat_tests(paired, "sacrebleu-bs")

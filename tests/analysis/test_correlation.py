@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headtool.analysis.correlation import (
-    CORRELATION_COLUMNS,
     _coefficients,
     correlate,
     fisher_interval,
@@ -22,6 +21,7 @@ from headtool.analysis.rank_correlation import COEFFICIENTS, is_constant
 from headtool.analysis.reliability import split_half_reliability
 from headtool.errors import HeadtoolError
 from headtool.heads import Head
+from headtool.schema import TABLES
 
 SCIPY = {
     "pearson": lambda x, y: scipy.stats.pearsonr(x, y).statistic,
@@ -172,7 +172,7 @@ def three_data_sets(n=200, seed=0):
 def test_frame_has_a_row_per_pair_with_scipys_values():
     data = three_data_sets()
     frame = correlate(data, **FAST)
-    assert tuple(frame.columns) == CORRELATION_COLUMNS
+    assert tuple(frame.columns) == TABLES["correlations"].names
     assert list(zip(frame["data_x"], frame["data_y"], strict=True)) == [
         ("a", "b"), ("a", "c"), ("b", "c"),
     ]  # fmt: skip

@@ -11,17 +11,15 @@ import scipy.stats
 
 from headtool.analysis.curve_bootstrap import CurveBootstrap, Line
 from headtool.analysis.curves import (
-    ADDITIVITY_COLUMNS,
-    CURVE_COLUMNS,
-    CURVE_TEST_COLUMNS,
-    OPTIMISM_COLUMNS,
     additivity,
+    curve_draws,
     curve_frame,
     curve_tests,
     optimism,
 )
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
+from headtool.schema import TABLES
 
 BUDGETS = (0, 2, 4)
 
@@ -85,9 +83,8 @@ def test_resamples_equal_a_literal_loop(paired):
 def test_the_curve_frame_holds_values_deltas_and_percentiles(paired):
     bootstrap = CurveBootstrap(paired, LINES, resamples=400, seed=1)
     frame = curve_frame(bootstrap, alpha=0.1)
-    assert tuple(frame.columns) == CURVE_COLUMNS
+    assert tuple(frame.columns) == TABLES["curves"].names
     a = frame[frame["method"] == "a"]
-    assert a["draw"].tolist() == [-1] * 3
     assert a["share"].tolist() == [0, 0.5, 1]
     whole = paired.whole[:, 0].mean()
     expected = [whole, paired.masked[0, :, 0].mean(), paired.masked[5, :, 0].mean()]
@@ -96,18 +93,21 @@ def test_the_curve_frame_holds_values_deltas_and_percentiles(paired):
     literal = literal_resamples(paired, LINES, 400, 1)[0]
     np.testing.assert_allclose(a["low"], np.quantile(literal, 0.05, axis=0), atol=1e-12)
     np.testing.assert_allclose(a["high"], np.quantile(literal, 0.95, axis=0), atol=1e-12)
-    draws = frame[frame["method"] == "random"].set_index(["draw", "budget"])
-    assert sorted(set(draws.index.get_level_values("draw"))) == [-1, 0, 1, 2]
+    mean = frame[frame["method"] == "random"].set_index("budget")
+    draws = curve_draws(bootstrap)
+    assert tuple(draws.columns) == TABLES["curve_draws"].names
+    assert set(draws["method"]) == {"random", "random-matched:a"}
+    draws = draws[draws["method"] == "random"].set_index(["draw", "budget"])
+    assert sorted(set(draws.index.get_level_values("draw"))) == [0, 1, 2]
     single = [draws.loc[(d, 2), "delta"] for d in range(3)]
-    assert draws.loc[(-1, 2), "delta"] == pytest.approx(np.mean(single))
+    assert mean.loc[2, "delta"] == pytest.approx(np.mean(single))
     assert single == pytest.approx([paired.delta[mask] for mask in (1, 3, 4)])
-    assert math.isnan(draws.loc[(0, 2), "low"])
-    assert not math.isnan(draws.loc[(-1, 2), "low"])
+    assert not math.isnan(mean.loc[2, "low"])
 
 
 def test_areas_are_trapezoids_over_the_shares(paired):
     tests = curve_tests(CurveBootstrap(paired, LINES, resamples=200))
-    assert tuple(tests.columns) == CURVE_TEST_COLUMNS
+    assert tuple(tests.columns) == TABLES["curve_tests"].names
     pairs = tests[["method_x", "method_y"]].to_numpy().tolist()
     assert pairs == [["a", "b"], ["a", "random"], ["a", "random-matched:a"], ["b", "random"]]
     by_hand = np.trapezoid([0, paired.delta[0] - paired.delta[2], 0], [0, 0.5, 1])
@@ -172,7 +172,7 @@ def test_single_deltas_are_added_up(paired):
     singles = {0: [np.array([], int), np.array([1, 2]), np.array([1, 2, 3, 4])]}
     bootstrap = CurveBootstrap(paired, LINES[:1], singles, resamples=250, seed=4)
     frame = additivity(bootstrap)
-    assert tuple(frame.columns) == ADDITIVITY_COLUMNS
+    assert tuple(frame.columns) == TABLES["additivity"].names
     assert frame["sum_of_singles"].tolist() == pytest.approx(
         [0, paired.delta[[1, 2]].sum(), paired.delta[1:5].sum()]
     )
@@ -189,7 +189,7 @@ def test_optimism_pairs_the_two_selections(paired):
     lines = (*LINES, line("a", -1, 1, 5, again=True))
     bootstrap = CurveBootstrap(paired, lines, resamples=300, seed=6)
     frame = optimism(bootstrap)
-    assert tuple(frame.columns) == OPTIMISM_COLUMNS
+    assert tuple(frame.columns) == TABLES["optimism"].names
     assert frame["method"].tolist() == ["a"] * 3
     assert frame["selection"].tolist() == pytest.approx([0, paired.delta[1], paired.delta[5]])
     assert frame["evaluation"].tolist() == pytest.approx([0, paired.delta[0], paired.delta[5]])
@@ -205,7 +205,7 @@ def test_optimism_pairs_the_two_selections(paired):
 
 def test_no_curves_no_rows(paired):
     empty = CurveBootstrap(paired, ())
-    assert tuple(curve_tests(empty).columns) == CURVE_TEST_COLUMNS
+    assert tuple(curve_tests(empty).columns) == TABLES["curve_tests"].names
     assert curve_frame(empty).empty
     assert optimism(empty).empty
 

@@ -7,11 +7,12 @@ import pandas as pd
 import pytest
 
 from headtool.analysis.assessment import assess_outcomes
-from headtool.analysis.kinds import KIND_COLUMNS, of_kinds, summarise_kinds
+from headtool.analysis.kinds import of_kinds, summarise_kinds
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask, Kind, Sites
 from headtool.metrics import get_metric
 from headtool.results.outcomes import Outcomes
+from headtool.schema import TABLES
 
 SITES = Sites(
     tuple(AttentionSite(kind, 0, 3, 3, 4, kind) for kind in ("enc-self", "dec-self", "cross"))
@@ -62,7 +63,7 @@ def test_a_kind_that_was_not_ablated(outcomes: Outcomes) -> None:
 def test_summary(outcomes: Outcomes) -> None:
     tests = assess_outcomes(outcomes, LOSS, margin=0.1, resamples=2000).frame
     summary = summarise_kinds(tests, alpha=0.05)
-    assert list(summary.columns) == list(KIND_COLUMNS)
+    assert list(summary.columns) == list(TABLES["kinds"].names)
     assert summary["kind"].tolist() == ["enc-self", "dec-self", "cross"]
     assert summary["heads"].tolist() == [3, 1, 3]
     cross = summary.iloc[2]
@@ -92,4 +93,4 @@ def test_nothing_tested_has_no_kinds(outcomes: Outcomes) -> None:
     empty = assess_outcomes(outcomes, LOSS, resamples=200).frame.iloc[:0]
     summary = summarise_kinds(empty, alpha=0.05)
     assert summary.empty
-    assert list(summary.columns) == list(KIND_COLUMNS)
+    assert list(summary.columns) == list(TABLES["kinds"].names)

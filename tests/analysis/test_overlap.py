@@ -10,9 +10,6 @@ import pytest
 import scipy.stats
 
 from headtool.analysis.overlap import (
-    CONSENSUS_COLUMNS,
-    KEPT_COLUMNS,
-    OVERLAP_COLUMNS,
     consensus,
     jaccard,
     kept_frame,
@@ -20,6 +17,7 @@ from headtool.analysis.overlap import (
     shared_distribution,
 )
 from headtool.heads import Head
+from headtool.schema import TABLES
 
 HEADS = [Head("enc-self", layer, index) for layer in range(2) for index in range(3)]
 LAYERS = np.array([0, 0, 0, 1, 1, 1])
@@ -87,7 +85,7 @@ def test_budgets_that_leave_no_choice_have_no_row():
     everything, nothing = np.ones(6, bool), np.zeros(6, bool)
     kept = {0: everything, 3: keeping(0, 1, 2), 6: nothing}
     frame = overlap({"x": kept, "y": kept}, LAYERS)
-    assert tuple(frame.columns) == OVERLAP_COLUMNS
+    assert tuple(frame.columns) == TABLES["overlap"].names
     assert frame["budget"].tolist() == [3]
     assert math.isnan(jaccard(nothing, nothing))
     assert overlap({"x": kept}, LAYERS).empty
@@ -96,7 +94,7 @@ def test_budgets_that_leave_no_choice_have_no_row():
 def test_consensus_counts_the_methods():
     kept = {"a": {3: keeping(0, 1, 2)}, "b": {3: keeping(0, 1, 3)}, "c": {3: keeping(0, 4, 5)}}
     frame = consensus(kept, HEADS)
-    assert tuple(frame.columns) == CONSENSUS_COLUMNS
+    assert tuple(frame.columns) == TABLES["consensus"].names
     assert frame["methods_keeping"].tolist() == [3, 2, 1, 1, 1, 1]
     assert frame["status"].tolist() == ["consensus-kept", *["disputed"] * 5]
     two = {"a": kept["a"], "b": kept["b"]}
@@ -114,7 +112,7 @@ def test_consensus_counts_the_methods():
 
 def test_kept_heads_have_a_row_each():
     frame = kept_frame({"a": {3: keeping(0, 1, 2)}}, HEADS)
-    assert tuple(frame.columns) == KEPT_COLUMNS
+    assert tuple(frame.columns) == TABLES["kept"].names
     assert frame[["layer", "head", "kept"]].to_numpy().tolist() == [
         [0, 0, True],
         [0, 1, True],

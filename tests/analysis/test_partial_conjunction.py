@@ -10,11 +10,11 @@ import scipy.stats
 from statsmodels.stats.multitest import multipletests
 
 from headtool.analysis.partial_conjunction import (
-    REPLICATION_COLUMNS,
     partial_conjunction_p,
     replicate,
 )
 from headtool.errors import HeadtoolError
+from headtool.schema import TABLES
 
 TRIALS = 2000
 
@@ -150,7 +150,7 @@ def test_error_rates_over_heads(shared):
 def test_frame_and_arrays():
     p = [[0.001, 0.0001, 0.3], [0.5, 0.6, 0.9]]
     result = replicate(p, ["enc-self.0.1", "cross.2.3"])
-    assert tuple(result.frame.columns) == REPLICATION_COLUMNS
+    assert tuple(result.frame.columns) == TABLES["replication"].names
     row = result.frame.iloc[0]
     assert row[["kind", "layer", "head", "data_sets"]].tolist() == ["enc-self", 0, 1, 2]
     assert result.frame["p_any"].tolist() == result.p_adjusted[:, 0].tolist()

@@ -14,16 +14,13 @@ from headtool.analysis.curves import curve_tests
 from headtool.analysis.overlap import overlap
 from headtool.analysis.paired import Paired
 from headtool.analysis.replication import (
-    REPLICATE_AGREEMENT_COLUMNS,
-    REPLICATE_CURVE_COLUMNS,
-    REPLICATE_OVERLAP_COLUMNS,
-    REPLICATE_SCORE_COLUMNS,
     layer_ranks,
     replicate_agreement,
     replicate_curves,
     replicate_overlap,
     replicate_scores,
 )
+from headtool.schema import TABLES
 
 LAYERS = np.repeat(np.arange(5), 4)
 MODELS = ("a", "b", "c")
@@ -40,7 +37,7 @@ def scores() -> dict[str, dict[str, np.ndarray]]:
 
 def test_agreement_is_that_of_methods_with_models_in_their_place(scores):
     frame = replicate_agreement(scores, LAYERS, permutations=200, rng=3)
-    assert tuple(frame.columns) == REPLICATE_AGREEMENT_COLUMNS
+    assert tuple(frame.columns) == TABLES["replicate_agreement"].names
     pairs = list(itertools.combinations(MODELS, 2))
     assert list(zip(frame["method"], frame["model_x"], frame["model_y"], strict=True)) == [
         (method, *pair) for method in ("x", "y") for pair in pairs
@@ -101,7 +98,7 @@ def test_overlap_is_that_of_methods_with_models_in_their_place(scores):
         for name, by_model in scores.items()
     }
     frame = replicate_overlap(kept, LAYERS)
-    assert tuple(frame.columns) == REPLICATE_OVERLAP_COLUMNS
+    assert tuple(frame.columns) == TABLES["replicate_overlap"].names
     alone = overlap(kept["x"], LAYERS)
     ours = frame[frame["method"] == "x"].reset_index(drop=True)
     for name in ("shared", "jaccard", "p_within_layers"):
@@ -109,9 +106,9 @@ def test_overlap_is_that_of_methods_with_models_in_their_place(scores):
 
 
 def test_nothing_gives_empty_tables():
-    assert tuple(replicate_agreement({}, LAYERS).columns) == REPLICATE_AGREEMENT_COLUMNS
-    assert tuple(replicate_overlap({}, LAYERS).columns) == REPLICATE_OVERLAP_COLUMNS
-    assert tuple(replicate_scores({}).columns) == REPLICATE_SCORE_COLUMNS
+    assert tuple(replicate_agreement({}, LAYERS).columns) == TABLES["replicate_agreement"].names
+    assert tuple(replicate_overlap({}, LAYERS).columns) == TABLES["replicate_overlap"].names
+    assert tuple(replicate_scores({}).columns) == TABLES["replicate_scores"].names
 
 
 def member(seed: int, *, resamples: int = 40, examples: int = 30) -> CurveBootstrap:
@@ -204,7 +201,7 @@ def test_models_with_other_examples_or_curves_are_refused():
 def test_curves_are_tabulated_by_model():
     members = (member(0), member(1))
     frame = replicate_curves(CurveEnsemble(members), ["a", "b"])
-    assert tuple(frame.columns) == REPLICATE_CURVE_COLUMNS
+    assert tuple(frame.columns) == TABLES["replicate_curves"].names
     assert len(frame) == 2 * 3 * 2
     row = frame.query("model == 'b' and method == 'x' and budget == 4")
     assert row["delta"].item() == pytest.approx(members[1].paired.delta[1])

@@ -11,8 +11,6 @@ from statsmodels.stats.proportion import proportion_confint
 from headtool.analysis.multiplicity import adjust
 from headtool.analysis.overlap import kept_frame
 from headtool.analysis.roles import (
-    ROLE_COLUMNS,
-    SURVIVAL_COLUMNS,
     THRESHOLDS,
     check_thresholds,
     cluster_wilson,
@@ -22,6 +20,7 @@ from headtool.analysis.roles import (
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Head, Sites
 from headtool.results.role_counts import RoleCounts
+from headtool.schema import TABLES
 
 
 def sites(heads: int, layers: int = 1) -> Sites:
@@ -60,7 +59,7 @@ def test_shares_baselines_and_tests_equal_their_definitions() -> None:
     hits, queries = clustered(rng, 40, 0.6, heads=3)
     expected = queries * 0.5
     frame = role_table([tallied(hits, queries, expected)])
-    assert tuple(frame.columns) == ROLE_COLUMNS
+    assert tuple(frame.columns) == TABLES["roles"].names
     excess = hits[:, :, 0] - expected
     statistic = excess.sum(axis=0) / np.sqrt((excess**2).sum(axis=0))
     p = 2 * norm.sf(np.abs(statistic))
@@ -195,7 +194,7 @@ def test_thresholds_can_be_set_and_are_checked() -> None:
 
 
 def test_nothing_to_say_is_an_empty_table() -> None:
-    assert tuple(role_table([]).columns) == ROLE_COLUMNS
+    assert tuple(role_table([]).columns) == TABLES["roles"].names
     empty = RoleCounts("syntactic", (), sites(2), ())
     assert role_table([empty]).empty
 
@@ -230,7 +229,7 @@ def test_survivors_are_counted_and_held_against_chance() -> None:
     roles = roles_of({"positional": {0, 1}, "syntactic": {1, 4, 5}})
     kept = kept_frame({"a": {4: keeping(0, 1, 4, 6)}, "b": {0: keeping(*range(8))}}, HEADS)
     frame = surviving_roles(roles, kept)
-    assert tuple(frame.columns) == SURVIVAL_COLUMNS
+    assert tuple(frame.columns) == TABLES["role_survival"].names
     a = frame[frame["method"] == "a"].set_index("role")
     assert a["heads"].to_dict() == {"positional": 2, "syntactic": 3, "none": 4}
     assert a["kept"].to_dict() == {"positional": 2, "syntactic": 2, "none": 1}

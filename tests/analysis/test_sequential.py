@@ -11,8 +11,9 @@ import pytest
 from headtool.analysis.assessment import assess
 from headtool.analysis.betting import FRACTIONS, log_capital, lower_bound, upper_bound
 from headtool.analysis.paired import Paired
-from headtool.analysis.sequential import SEQUENTIAL_COLUMNS, SequentialTest
+from headtool.analysis.sequential import SequentialTest
 from headtool.errors import HeadtoolError
+from headtool.schema import TABLES
 
 TRIALS = 2000
 
@@ -307,7 +308,7 @@ def test_intervals_agree_with_the_claims():
     test = SequentialTest(names(20), margin=0.05, total=600)
     test.update(values)
     frame = test.frame()
-    assert tuple(frame.columns) == SEQUENTIAL_COLUMNS
+    assert tuple(frame.columns) == TABLES["sequential"].names
     assert (frame["ci_high"][frame["verdict"] == "needed"] <= 0).all()
     assert (frame["ci_low"][frame["verdict"] == "harmful"] >= 0).all()
     assert (frame["ci_low"][frame["verdict"] == "removable"] >= -0.05).all()

@@ -13,11 +13,7 @@ import scipy.stats
 from headtool.analysis.agreement import expected_overlap, rank_biased_overlap
 from headtool.analysis.overlap import overlap
 from headtool.analysis.subsampling import (
-    FREQUENCY_COLUMNS,
     STABLE,
-    SUBSAMPLE_COLUMNS,
-    SUBSAMPLE_OVERLAP_COLUMNS,
-    SUBSAMPLE_SCORE_COLUMNS,
     complementary_halves,
     false_bound,
     resampled_interval,
@@ -28,6 +24,7 @@ from headtool.analysis.subsampling import (
 )
 from headtool.errors import HeadtoolError
 from headtool.heads import Head
+from headtool.schema import TABLES
 
 HEADS = [Head("enc-self", layer, index) for layer in range(4) for index in range(8)]
 LAYERS = np.repeat(np.arange(4), 8)
@@ -66,7 +63,7 @@ def test_agreement_is_the_mean_over_the_pairs_of_scipys_coefficients():
     rng = np.random.default_rng(3)
     scores = np.round(rng.normal(size=(7, 32)) + 2 * rng.normal(size=32), 1)  # with ties
     frame = subsample_agreement({"x": scores}, examples=11, alpha=0.1)
-    assert tuple(frame.columns) == SUBSAMPLE_COLUMNS
+    assert tuple(frame.columns) == TABLES["subsamples"].names
     (row,) = frame.to_dict("records")
     pairs = [(scores[i], scores[i + 1]) for i in (0, 2, 4)]
     tau = [scipy.stats.kendalltau(x, y).statistic for x, y in pairs]
@@ -102,7 +99,7 @@ def test_overlap_is_the_mean_over_the_pairs_of_what_two_methods_would_have():
     rng = np.random.default_rng(5)
     keeps = highest(rng.normal(size=(6, 32)) + rng.normal(size=32), 12)
     frame = subsample_overlap({"x": {20: keeps, 0: np.ones((6, 32), bool)}}, LAYERS)
-    assert tuple(frame.columns) == SUBSAMPLE_OVERLAP_COLUMNS
+    assert tuple(frame.columns) == TABLES["subsample_overlap"].names
     (row,) = frame.to_dict("records")
     several = pd.concat(
         [overlap({"a": {20: keeps[i]}, "b": {20: keeps[i + 1]}}, LAYERS) for i in (0, 2, 4)]
@@ -126,7 +123,7 @@ def test_frequencies_against_a_loop():
     rng = np.random.default_rng(6)
     keeps = highest(rng.normal(size=(10, 32)) + 2 * rng.normal(size=32), 16)
     frame = selection_frequency({"x": {16: keeps}}, HEADS)
-    assert tuple(frame.columns) == FREQUENCY_COLUMNS
+    assert tuple(frame.columns) == TABLES["selection_frequency"].names
     for head, row in zip(HEADS, frame.to_dict("records"), strict=True):
         times = sum(1 for half in range(10) if keeps[half, HEADS.index(head)])
         assert (row["kind"], row["layer"], row["head"]) == (head.kind, head.layer, head.index)
@@ -196,6 +193,6 @@ def test_scores_are_numbered_by_subsample():
         {"kind": "enc-self", "layer": 0, "head": [0, 1], "score": [2.0, 1.0], "rank": [1, 2]}
     )
     table = subsample_scores({"x": [frame, frame], "y": []})
-    assert tuple(table.columns) == SUBSAMPLE_SCORE_COLUMNS
+    assert tuple(table.columns) == TABLES["subsample_scores"].names
     assert table["subsample"].tolist() == [1, 1, 2, 2]
-    assert tuple(subsample_scores({}).columns) == SUBSAMPLE_SCORE_COLUMNS
+    assert tuple(subsample_scores({}).columns) == TABLES["subsample_scores"].names

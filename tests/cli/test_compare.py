@@ -134,7 +134,7 @@ def test_curves_are_the_metric_of_the_masks_on_the_evaluation_half(saved: Compar
             mask = HeadMask.without(model.sites, map(Head.parse, head_rows(rows)))
             expected = metric.compute(evaluate(model, examples, [mask]).row(0))
             here = (saved.curves["method"] == method) & (saved.curves["budget"] == budget)
-            point = saved.curves[here & (saved.curves["draw"] == -1)]
+            point = saved.curves[here]
             assert point["value"].tolist() == pytest.approx([expected])
     whole = saved.settings["whole"][first]["accuracy"]
     np.testing.assert_allclose(saved.curves["delta"], saved.curves["value"] - whole, atol=1e-12)
@@ -150,9 +150,7 @@ def test_additivity_adds_up_the_ablations(saved: Comparison) -> None:
             f"method == '{row['method']}' and budget == {row['budget']} and not kept"
         )
         assert row["sum_of_singles"] == pytest.approx(sum(deltas[h] for h in head_rows(removed)))
-        point = saved.curves.query(
-            f"method == '{row['method']}' and budget == {row['budget']} and draw == -1"
-        )
+        point = saved.curves.query(f"method == '{row['method']}' and budget == {row['budget']}")
         assert row["joint"] == pytest.approx(point["delta"].item())
 
 
@@ -238,7 +236,7 @@ def test_every_mask_is_evaluated_once(
     # 8 heads one at a time on either half; then the curves on one of them.
     assert len({examples for examples, _ in seen}) == 2
     assert sum(examples == seen[0][0] for examples, _ in seen) == 8
-    assert len(found.curves.query("draw == -1")) == 9 * 5
+    assert len(found.curves) == 9 * 5
 
 
 def test_the_table_and_the_other_formats(compare: Callable[..., Any]) -> None:
@@ -272,15 +270,24 @@ def test_curve_gives_the_same_curves_as_compare(compare: Callable[..., Any]) -> 
     )
     assert curve["schema"] == "headtool/curves/1"
     drawn = [
-        [(row["method"], row["draw"], row["budget"], row["value"]) for row in document["curves"]]
+        [
+            (row["method"], row["draw"], row["budget"], row["value"])
+            for row in document["curve_draws"]
+        ]
         for document in (whole, curve)
     ]
     assert drawn[0] == drawn[1]
+    assert {draw for _, draw, _, _ in drawn[0]} == {0, 1, 2}
+    means = [
+        [(row["method"], row["budget"], row["value"]) for row in document["curves"]]
+        for document in (whole, curve)
+    ]
+    assert means[0] == means[1]
     alone = compare(command="curve")
     assert "kept" not in alone.out.split()
     assert "agreement" not in alone.err
     sheet = compare("--format", "csv", command="curve").out.splitlines()
-    assert sheet[0] == "kind,method,draw,budget,share,metric,value,delta,low,high"
+    assert sheet[0] == "kind,method,budget,share,metric,value,delta,low,high"
 
 
 def test_no_draws_no_baselines(compare: Callable[..., Any]) -> None:
@@ -377,9 +384,7 @@ def test_running_text_is_halved_block_by_block(
     assert found.settings["sources"][str(book)]["examples"] == 5
     # A lower loss is better: the area is positive where the first curve is lower.
     row = found.curve_tests.iloc[0]
-    mean = found.curves[found.curves["draw"] == -1].pivot(
-        index="share", columns="method", values="value"
-    )
+    mean = found.curves.pivot(index="share", columns="method", values="value")
     area = np.trapezoid(mean[row["method_y"]] - mean[row["method_x"]], mean.index)
     assert row["area"] == pytest.approx(area)
 
@@ -423,7 +428,7 @@ def test_a_method_may_fail_when_it_scores_again(compare: Callable[..., Any]) -> 
     assert document["failures"] == [
         {"stage": "score again", "method": "broken", "error": "cannot score this again"}
     ]
-    assert {row["method"] for row in document["curves"] if row["draw"] == -1} == {
+    assert {row["method"] for row in document["curves"]} == {
         "gradient",
         "random",
         "random-matched:gradient",

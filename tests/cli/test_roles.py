@@ -11,9 +11,9 @@ import pytest
 
 from headtool.analysis.comparison import TABLES
 from headtool.analysis.overlap import kept_frame
-from headtool.analysis.roles import ROLE_COLUMNS, SURVIVAL_COLUMNS
 from headtool.heads import Head
 from headtool.results.runs import read_run, write_run
+from headtool.schema import TABLES as SCHEMA
 
 from .conftest import Run
 
@@ -48,7 +48,7 @@ def test_json_has_a_row_per_head_and_role(headtool: Run, bert: Path, treebank: s
     document = json.loads(done.out)
     assert document["schema"] == "headtool/roles/1"
     rows = pd.DataFrame(document["roles"])
-    assert tuple(rows.columns) == ROLE_COLUMNS
+    assert tuple(rows.columns) == SCHEMA["roles"].names
     once = rows[rows["role"] != "syntactic"]
     assert once["role"].value_counts().to_dict() == dict.fromkeys(
         ["positional", "rare-token", "separator", "punctuation", "first-token"], 8
@@ -152,7 +152,7 @@ def saved_comparison(folder: Path, sha256: str) -> Path:
         folder,
         command="headtool compare",
         provenance={"compare": {"model": {"spec": "theirs", "sha256": sha256}}},
-        tables={name: kept if name == "kept" else pd.DataFrame({"x": []}) for name in TABLES},
+        tables={name: kept if name == "kept" else SCHEMA[name].empty() for name in TABLES},
     )
     return folder
 
@@ -170,7 +170,7 @@ def test_a_run_is_written_shown_again_and_joined_with_a_comparison(
     saved_comparison(workplace / "compared", sha256)
     joined = headtool("roles", "run", "--kept", "compared", "--format", "csv")
     assert joined.code == 0, joined.err
-    assert joined.out.splitlines()[0] == ",".join(SURVIVAL_COLUMNS)
+    assert joined.out.splitlines()[0] == ",".join(SCHEMA["role_survival"].names)
     shown = headtool("roles", "run", "--kept", "compared")
     assert "surviving roles" in shown.out
     assert "50% removed" in shown.out

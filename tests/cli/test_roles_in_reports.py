@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from headtool.analysis.comparison import read_comparison
-from headtool.analysis.roles import ROLE_COLUMNS, SURVIVAL_COLUMNS, surviving_roles
+from headtool.analysis.roles import surviving_roles
 from headtool.results.runs import read_run, write_run
+from headtool.schema import TABLES
 
 from .conftest import Run
 from .test_roles import TREES, conllu
@@ -59,7 +60,10 @@ def test_both_ways_show_the_same(headtool: Run, runs: Path, bert: Path, reviews:
         for run, more in (("plain", ("--roles", "roles")), ("joined", ())):
             done = headtool("report", run, *more, "--format", form, "--out", f"{form}-{run}")
             assert (done.code, done.err) == (0, "")
-    for name, columns in (("roles", ROLE_COLUMNS), ("role_survival", SURVIVAL_COLUMNS)):
+    for name, columns in (
+        ("roles", TABLES["roles"].names),
+        ("role_survival", TABLES["role_survival"].names),
+    ):
         saved = (runs / "csv-plain" / f"{name}.csv").read_text()
         assert saved == (runs / "csv-joined" / f"{name}.csv").read_text()
         assert tuple(pd.read_csv(runs / "csv-plain" / f"{name}.csv").columns) == columns
@@ -74,7 +78,7 @@ def test_json_holds_survival(headtool: Run, runs: Path, bert: Path, reviews: Pat
     done = headtool(*compared, "--roles", "roles")
     assert done.code == 0, done.err
     document = json.loads(done.out)
-    assert set(document["role_survival"][0]) == set(SURVIVAL_COLUMNS)
+    assert set(document["role_survival"][0]) == set(TABLES["role_survival"].names)
     assert document["provenance"]["roles"]["treebank"]["sentences"] == 24
     assert json.loads(headtool(*compared).out)["role_survival"] == []
 

@@ -15,7 +15,7 @@ from headtool.errors import HeadtoolError
 from headtool.methods import BUILTIN, get_method
 from headtool.methods.base import Method
 from headtool.models.huggingface.model import HuggingFaceModel
-from headtool.results.scores import SCORE_COLUMNS
+from headtool.schema import TABLES
 
 QUICK = {name: {"steps": "5", "batch_size": "8"} for name in ("dsp", "gates")}
 
@@ -84,7 +84,7 @@ def test_result_is_complete_and_inputs_are_left_alone(
 
     result = build(name, options).score(bert, examples, seed=3)
 
-    assert tuple(result.frame.columns[: len(SCORE_COLUMNS)]) == SCORE_COLUMNS
+    assert tuple(result.frame.columns[: len(TABLES["scores"].names)]) == TABLES["scores"].names
     heads = zip(result.frame["kind"], result.frame["layer"], result.frame["head"], strict=True)
     assert list(heads) == [(h.kind, h.layer, h.index) for h in bert.sites.heads]
     assert np.isfinite(result.frame["score"]).all()

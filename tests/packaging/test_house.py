@@ -14,6 +14,7 @@ from ..support.modules import MODULES, REPOSITORY
 # loose in toolkit/; its two entry points import what they like.
 ORDER = (
     "ground",
+    "schema",
     "data",
     "metrics",
     "results",

@@ -12,7 +12,8 @@ from headtool.heads import Head, HeadMask
 from headtool.models import load_model
 from headtool.models.base import ModelAdapter
 from headtool.pruning.smaller import prune
-from headtool.pruning.speed import SPEED_COLUMNS, contenders, measure_speed, median_interval
+from headtool.pruning.speed import contenders, measure_speed, median_interval
+from headtool.schema import TABLES
 
 GONE = [Head("enc-self", layer, head) for layer in range(4) for head in range(6)]
 
@@ -42,7 +43,7 @@ def test_table(nli: ModelAdapter, smaller: ModelAdapter) -> None:
     frame = measure_speed(
         contenders(nli, smaller), batch_sizes=(1, 16), length=64, repetitions=6, warmup=1
     )
-    assert list(frame.columns) == list(SPEED_COLUMNS)
+    assert list(frame.columns) == list(TABLES["speed"].names)
     assert frame["model"].tolist() == ["whole", "masked", "pruned"] * 2
     whole = frame[frame["model"] == "whole"]
     assert (whole[["speedup", "speedup_low", "speedup_high"]] == 1).all(axis=None)

@@ -12,12 +12,12 @@ import pytest
 from headtool.heads import AttentionSite, Head, HeadMask, Sites
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import (
-    SCORE_COLUMNS,
     HeadScores,
     head_frame,
     score_frame,
     scores_document,
 )
+from headtool.schema import TABLES
 
 # Out of canonical order on purpose.
 SITES = Sites(
@@ -56,7 +56,7 @@ def test_rows_are_in_canonical_order() -> None:
 
 def test_ranks_ties_in_order_and_what_is_not_computed_last() -> None:
     frame = result(extra=np.arange(5)).frame
-    assert tuple(frame.columns) == (*SCORE_COLUMNS, "extra")
+    assert tuple(frame.columns) == (*TABLES["scores"].names, "extra")
     assert frame["rank"].tolist() == [2, 5, 1, 3, 4]
 
 

@@ -19,11 +19,14 @@ from headtool.results.runs import Run, read_run, write_run
 
 FRAME = pd.DataFrame(
     {
+        "method": ["gates", "gates"],
         "kind": ["enc-self", "cross"],
+        "layer": [0, 0],
         "head": [0, 1],
         "score": [0.1 + 0.2, -1e-300],
         "stderr": [np.nan, 0.5],
-        "kept": [True, False],
+        "rank": [1, 2],
+        "kept": pd.array([True, False], dtype="boolean"),
     }
 )
 PROVENANCE = {"gradient": {"seed": 0, "options": {"granularity": "token"}}}
@@ -34,7 +37,7 @@ def write(folder: Path, *, value: float = 1.0, force: bool = False) -> Run:
         folder,
         command="headtool score --out 'a b'",
         provenance=PROVENANCE,
-        tables={"scores": FRAME, "gates.evaluation": pd.DataFrame({"loss": [value]})},
+        tables={"scores": FRAME, "gates.loss": pd.DataFrame({"loss": [value]})},
         weights={"gates.weights": {"layer.weight": torch.full((2, 3), value).T}},
         force=force,
     )
@@ -44,11 +47,11 @@ def test_reads_what_was_written(tmp_path: Path) -> None:
     write(tmp_path / "deep" / "run")
     run = read_run(tmp_path / "deep" / "run")
     pd.testing.assert_frame_equal(run.table("scores"), FRAME, check_exact=True)
-    assert run.table("gates.evaluation")["loss"].tolist() == [1.0]
+    assert run.table("gates.loss")["loss"].tolist() == [1.0]
     assert run.manifest["schema"] == "headtool/run/1"
     assert run.manifest["command"] == "headtool score --out 'a b'"
     assert run.manifest["provenance"] == PROVENANCE
-    assert set(run.manifest["tables"]) == {"scores", "gates.evaluation"}
+    assert set(run.manifest["tables"]) == {"scores", "gates.loss"}
     weights = load_file(run.folder / "gates.weights.safetensors")
     assert torch.equal(weights["layer.weight"], torch.ones(3, 2))
 
@@ -131,7 +134,7 @@ def test_old_run_survives_a_failed_replacement(
     with pytest.raises((HeadtoolError, KeyboardInterrupt)):
         write(tmp_path / "run", value=2.0, force=True)
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
-    assert read_run(tmp_path / "run").table("gates.evaluation")["loss"].tolist() == [1.0]
+    assert read_run(tmp_path / "run").table("gates.loss")["loss"].tolist() == [1.0]
 
 
 # -- what may be replaced -----------------------------------------------------------------------
@@ -143,9 +146,9 @@ def test_replaces_a_run_only_when_told_to(tmp_path: Path) -> None:
         HeadtoolError, match="exists already; choose another `out` or add `force=True`"
     ):
         write(tmp_path / "run", value=2.0)
-    assert read_run(tmp_path / "run").table("gates.evaluation")["loss"].tolist() == [1.0]
+    assert read_run(tmp_path / "run").table("gates.loss")["loss"].tolist() == [1.0]
     write(tmp_path / "run", value=2.0, force=True)
-    assert read_run(tmp_path / "run").table("gates.evaluation")["loss"].tolist() == [2.0]
+    assert read_run(tmp_path / "run").table("gates.loss")["loss"].tolist() == [2.0]
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
 
 
@@ -154,7 +157,7 @@ def test_replaces_a_run_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "disk" / "run")
     write(tmp_path / "link", value=2.0, force=True)
     assert (tmp_path / "link").is_symlink()
-    assert read_run(tmp_path / "disk/run").table("gates.evaluation")["loss"].tolist() == [2.0]
+    assert read_run(tmp_path / "disk/run").table("gates.loss")["loss"].tolist() == [2.0]
 
 
 def test_replaces_runs_of_other_versions_and_empty_folders(tmp_path: Path) -> None:
@@ -284,3 +287,49 @@ def test_manifest_is_plain_json(tmp_path: Path) -> None:
     write(tmp_path / "run")
     text = (tmp_path / "run" / "manifest.json").read_text(encoding="ascii")
     assert json.loads(text)["created"].endswith("+00:00")
+
+
+def rewrite(run: Run, name: str, frame: pd.DataFrame) -> Run:
+    """Put another table in the place of one, and its size and digest into the manifest."""
+    frame.to_parquet(run.folder / f"{name}.parquet", index=False)
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    manifest["tables"][name] = folders.describe_file(run.folder / f"{name}.parquet")
+    (run.folder / "manifest.json").write_text(json.dumps(manifest))
+    return read_run(run.folder)
+
+
+@pytest.mark.parametrize(
+    ("frame", "part"),
+    [
+        (FRAME.drop(columns="rank"), "has no column 'rank'"),
+        (FRAME.assign(rank=["first", "second"]), "in the column 'rank', which is to hold whole"),
+        (FRAME.assign(score=["high", "low"]), "in the column 'score', which is to hold numbers"),
+        (FRAME.assign(kind=[1, 2]), "in the column 'kind', which is to hold text"),
+    ],
+)
+def test_a_table_with_other_columns_is_refused(
+    tmp_path: Path, frame: pd.DataFrame, part: str
+) -> None:
+    run = rewrite(write(tmp_path / "run"), "scores", frame)
+    with pytest.raises(HeadtoolError) as caught:
+        run.table("scores")
+    message = str(caught.value)
+    assert message.startswith(str(tmp_path / "run" / "scores.parquet"))
+    assert part in message
+    assert message.endswith("make the run again with the command in its manifest")
+    assert "\n" not in message
+
+
+def test_a_table_that_is_no_parquet_file_is_refused(tmp_path: Path) -> None:
+    run = write(tmp_path / "run")
+    (run.folder / "scores.parquet").write_bytes(b"no table")
+    manifest = json.loads((run.folder / "manifest.json").read_text())
+    manifest["tables"]["scores"] = folders.describe_file(run.folder / "scores.parquet")
+    with pytest.raises(HeadtoolError, match="is no Parquet file"):
+        Run(run.folder, manifest).table("scores")
+
+
+def test_a_method_may_add_columns_and_tables_of_its_own(tmp_path: Path) -> None:
+    run = rewrite(write(tmp_path / "run"), "scores", FRAME.assign(mine=[1, 2]))
+    assert run.table("scores")["mine"].tolist() == [1, 2]
+    assert run.table("gates.loss")["loss"].tolist() == [1.0]

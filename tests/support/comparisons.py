@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from headtool.analysis.correlation import CORRELATION_COLUMNS
 from headtool.results.runs import Run, write_run
+from headtool.schema import TABLES
 
 METHODS = ("gradient", "ablation", "gates", "confidence")
 DATA = ("data/news.tsv", "data/reviews.tsv")
@@ -79,7 +79,7 @@ def comparison(
         "overlap": _overlap(kept, methods, budgets, len(heads)),
         "kept": kept,
         "consensus": _consensus(kept, methods),
-        "curves": _curves(rng, methods, budgets, len(heads), draws),
+        "curves": _curves(methods, budgets, len(heads)),
         "curve_tests": _curve_tests(methods, draws, winners),
         "optimism": _paired(methods, budgets, len(heads), "selection", "evaluation", "optimism"),
         "additivity": _paired(methods, budgets, len(heads), "joint", "sum_of_singles", "gap"),
@@ -286,30 +286,22 @@ def _consensus(kept, methods) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns)
 
 
-def _curves(rng, methods, budgets, count, draws) -> pd.DataFrame:
+def _curves(methods, budgets, count) -> pd.DataFrame:
     rows = []
 
-    def curve(name: str, draw: int, cliff: float, band: float) -> None:
+    def curve(name: str, cliff: float, band: float) -> None:
         for budget in budgets:
             share = budget / count
             delta = -0.4 / (1 + math.exp(-12 * (share - cliff))) + 0.4 / (1 + math.exp(12 * cliff))
             spread = band * (share > 0)
-            place = ("all", name, draw, budget, share, "accuracy")
+            place = ("all", name, budget, share, "accuracy")
             rows.append((*place, 0.912 + delta, delta, delta - spread, delta + spread))
 
     for number, method in enumerate(methods):
-        curve(method, -1, 0.85 - 0.1 * number, 0.02)
+        curve(method, 0.85 - 0.1 * number, 0.02)
     for name in ("random", *(f"random-matched:{method}" for method in methods)):
-        curve(name, -1, 0.45, 0.04)
-        for draw in range(draws):
-            curve(name, draw, 0.45 + rng.normal(scale=0.05), math.nan)
-    return pd.DataFrame(
-        rows,
-        columns=[
-            *("kind", "method", "draw", "budget", "share", "metric", "value", "delta"),
-            *("low", "high"),
-        ],
-    )
+        curve(name, 0.45, 0.04)
+    return TABLES["curves"].frame(rows)
 
 
 def _curve_tests(methods, draws, winners) -> pd.DataFrame:
@@ -352,4 +344,4 @@ def _correlations(data, heads) -> pd.DataFrame:
         row |= {"pearson_fisher_low": 0.6, "pearson_fisher_high": 0.8}
         row |= {"reliability_x": 0.86, "reliability_y": 0.78, "disattenuated": 0.867}
         rows.append(row)
-    return pd.DataFrame(rows, columns=list(CORRELATION_COLUMNS))
+    return TABLES["correlations"].frame(rows)

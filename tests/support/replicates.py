@@ -30,7 +30,7 @@ def write_replicated(folder: Path) -> Run:
         name: {model: {36: values > np.median(values)} for model, values in by_model.items()}
         for name, by_model in scores.items()
     }
-    curves = tables["curves"].query("draw == -1").drop(columns="draw")
+    curves = tables["curves"]
     tables |= {
         "replicates": pd.DataFrame(
             [

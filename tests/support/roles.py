@@ -9,10 +9,10 @@ from typing import Any
 
 import pandas as pd
 
-from headtool.analysis.roles import ROLE_COLUMNS
 from headtool.reports.contents.heads import places
 from headtool.reports.contents.run import Contents
 from headtool.results.runs import Run, write_run
+from headtool.schema import TABLES
 
 from . import hostile
 from .comparisons import KINDS, SHA
@@ -56,7 +56,7 @@ def role_frame(
                     numbers, label = (math.nan,) * 5, "untested"
                 p = 1e-6 if has else 1.0
                 rows.append((*place, role, detail, *numbers, 400, 40, p, p, label, "any key"))
-    return pd.DataFrame(rows, columns=list(ROLE_COLUMNS))
+    return TABLES["roles"].frame(rows)
 
 
 def write_roles(folder: Path, frame: pd.DataFrame, **source: Any) -> Run:

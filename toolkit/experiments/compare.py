@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headtool.analysis.comparison import TABLES, Comparison
+from headtool.analysis.comparison import Comparison
 from headtool.engine.units import Executor, in_turn
 from headtool.experiments.evaluating import evaluate_chosen
 from headtool.experiments.inputs import DataLike, ModelSource
@@ -182,8 +182,7 @@ def _run(
         others = replicate(setup, kept, roster, found)
         scores = {name: chosen.scores[name] for name in roster.names}
         tables, computed = tabulate(setup, roster, found, halves, others)
-        frames: dict[str, Any] = {name: tables[name] for name in TABLES}
-        comparison = Comparison(**frames, settings=settings_of(setup, scores, computed))
+        comparison = Comparison.from_tables(tables, settings_of(setup, scores, computed))
         if out is None:
             return comparison
         run = write_run(

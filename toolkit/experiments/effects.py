@@ -12,6 +12,7 @@ from headtool.errors import HeadtoolError
 from headtool.masks.singles import Ablated
 from headtool.metrics.base import Metric
 from headtool.results.outcomes import Outcomes
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,9 +24,6 @@ def ablation_frame(
     ablated: Sequence[Ablated], outcomes: Outcomes, metrics: Sequence[Metric]
 ) -> pd.DataFrame:
     """Tabulate kind, layer, head, delta (masked - whole, in the metric's unit), stderr, metric."""
-    import pandas as pd
-
-    columns = ("kind", "layer", "head", "delta", "stderr", "metric")
     rows = []
     for metric in metrics:
         whole = metric.compute(outcomes.whole)
@@ -35,7 +33,7 @@ def ablation_frame(
             stderr = metric.jackknife_stderr(masked, outcomes.whole)
             head = item.head
             rows.append((head.kind, head.layer, head.index, delta, stderr, metric.name))
-    return pd.DataFrame(rows, columns=list(columns))
+    return TABLES["ablation"].frame(rows)
 
 
 def whole_values(outcomes: Outcomes, metrics: Sequence[Metric]) -> dict[str, float]:
@@ -64,14 +62,12 @@ def best_single_heads(
     Returns
     -------
     DataFrame
-        kind, layer, head, delta (on the half that did not choose), delta_chosen_on, metric.
+        The table ``best`` of `headtool.schema`: ``delta`` is on the half that did not choose.
 
     References
     ----------
     Michel, Levy & Neubig 2019, sec. 3.3 and appendix A.
     """
-    import pandas as pd
-
     count = len(next(iter(outcomes.whole.values())))
     if count < 2:
         raise HeadtoolError(
@@ -89,8 +85,7 @@ def best_single_heads(
         rows.append(
             (head.kind, head.layer, head.index, on_second[best], on_first[best], metric.name)
         )
-    columns = ["kind", "layer", "head", "delta", "delta_chosen_on", "metric"]
-    return pd.DataFrame(rows, columns=columns)
+    return TABLES["best"].frame(rows)
 
 
 def _deltas(outcomes: Outcomes, metric: Metric, examples: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ from headtool.methods import get_method, method_names
 from headtool.methods.base import Method
 from headtool.models.base import ModelAdapter
 from headtool.results.versions import versions
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,14 +36,17 @@ class MethodList:
     @property
     def frame(self) -> pd.DataFrame:
         """A row per option: method, name, default, choices, help."""
-        import pandas as pd
-
         rows = [
-            {"method": method.name, **row, "choices": " ".join(row["choices"])}
+            {
+                "method": method.name,
+                **row,
+                "default": "" if row["default"] is None else str(row["default"]),
+                "choices": " ".join(row["choices"]),
+            }
             for method in self.methods
             for row in _options(method)
         ]
-        return pd.DataFrame(rows, columns=["method", "name", "default", "choices", "help"])
+        return TABLES["options"].frame(rows)
 
     def document(self) -> dict[str, Any]:
         """Return the methods as JSON can hold them, in the format ``headtool/methods/1``."""
@@ -83,9 +87,7 @@ class HeadList:
         kind, layer, heads, kv_groups, head_dim, parameters_per_head (that no other head shares),
         parameters_per_group, calls_sharing_weights, projection.
         """
-        import pandas as pd
-
-        return pd.DataFrame(self._rows())
+        return TABLES["heads"].frame(self._rows())
 
     def document(self) -> dict[str, Any]:
         """Return the sites as JSON can hold them, in the format ``headtool/heads/1``."""

@@ -33,6 +33,7 @@ from headtool.pruning.smaller import Pruned
 from headtool.pruning.smaller import bake as bake_model
 from headtool.pruning.smaller import prune as prune_model
 from headtool.results.folders import check_output
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -181,8 +182,6 @@ def prune(
     >>> len(pruning.removed), pruning.model.sites.n_heads
     (8, 24)
     """
-    import pandas as pd
-
     choice = Choice(
         scores=scores,
         method=method,
@@ -248,7 +247,7 @@ def prune(
     return Pruning(
         smaller,
         chosen,
-        pd.DataFrame(rows),
+        TABLES["savings"].frame(rows),
         quality,
         {"model": adapter.spec, "library": adapter.library, **source},
         tuple(notes),

@@ -15,8 +15,6 @@ from headtool.analysis.curve_bootstrap import CurveBootstrap, CurveEnsemble, Lin
 from headtool.analysis.curves import curve_tests
 from headtool.analysis.paired import Paired
 from headtool.analysis.replication import (
-    REPLICATE_COLUMNS,
-    REPLICATE_CURVE_COLUMNS,
     replicate_agreement,
     replicate_curves,
     replicate_overlap,
@@ -32,6 +30,7 @@ from headtool.metrics.base import Metric
 from headtool.progress import labelled
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import HeadScores
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,7 +92,7 @@ class Replicated:
             for spec, values in self.whole.items()
             for name, value in values.items()
         ]
-        curves = pd.DataFrame(columns=list(REPLICATE_CURVE_COLUMNS))
+        curves = TABLES["replicate_curves"].empty()
         if self.curves:
             ensemble = CurveEnsemble(
                 tuple(
@@ -113,7 +112,7 @@ class Replicated:
             if len(others):
                 tests = pd.concat([over_models, others], ignore_index=True)
         return {
-            "replicates": pd.DataFrame(rows, columns=list(REPLICATE_COLUMNS)),
+            "replicates": TABLES["replicates"].frame(rows),
             "replicate_scores": replicate_scores(self.scores),
             "replicate_agreement": replicate_agreement(
                 arrays, layers, alpha=alpha, rng=settings["seed"]

@@ -29,7 +29,7 @@ from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.results.folders import check_output
 from headtool.results.runs import site_frame, write_run
-from headtool.results.scores import HeadScores, scores_document
+from headtool.results.scores import HeadScores, joined_scores, scores_document
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,9 +65,7 @@ class Scoring:
     @property
     def frame(self) -> pd.DataFrame:
         """The scores of all methods, a row per method and head; see `HeadScores.frame`."""
-        import pandas as pd
-
-        return pd.concat([result.frame for result in self.results], ignore_index=True)
+        return joined_scores([result.frame for result in self.results])
 
     def document(self) -> dict[str, Any]:
         """Return the scores as JSON can hold them, in the format ``headtool/scores/1``."""
@@ -208,9 +206,7 @@ def _check_metric(metric: str, model: ModelAdapter, methods: Sequence[Method]) -
 
 
 def _write(folder: Path, results: Sequence[HeadScores], command: str, *, force: bool) -> None:
-    import pandas as pd
-
-    tables = {"scores": pd.concat([result.frame for result in results], ignore_index=True)}
+    tables = {"scores": joined_scores([result.frame for result in results])}
     for result in results:
         further = {**result.tables, **result.texts}
         tables |= {f"{result.method}.{name}": table for name, table in further.items()}

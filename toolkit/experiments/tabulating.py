@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.analysis.assembly import Findings, assemble
 from headtool.analysis.role_runs import join_roles
-from headtool.analysis.roles import ROLE_COLUMNS, SURVIVAL_COLUMNS
 from headtool.engine.provenance import provenance
 from headtool.experiments.replication import Replicated
 from headtool.experiments.selecting import Roster
@@ -15,6 +14,7 @@ from headtool.experiments.setup import Setup
 from headtool.experiments.subsampling import Subsampled
 from headtool.results.runs import site_frame
 from headtool.results.scores import HeadScores
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,8 +40,6 @@ def tabulate(
     others
         What was found of the replicates.
     """
-    import pandas as pd
-
     request, family = setup.request, setup.families[0]
     assembled = assemble(
         found,
@@ -64,20 +62,18 @@ def tabulate(
         ),
         "splits": setup.split.frame,
         "sites": site_frame(setup.model.sites),
-        "failures": pd.DataFrame(roster.failures, columns=["stage", "method", "error"]),
+        "failures": TABLES["failures"].frame(roster.failures),
         **_roles(setup, assembled.tables["kept"]),
     }
-    return tables, settings
+    # What was not asked for, or does not apply, has no rows by now.
+    return {name: frame for name, frame in tables.items() if len(frame)}, settings
 
 
 def _roles(setup: Setup, kept: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Roles and what is kept of them, without rows where none were given."""
-    import pandas as pd
-
-    if setup.roles is not None:
-        return join_roles(setup.roles, setup.description["model"], kept)
-    columns = {"roles": ROLE_COLUMNS, "role_survival": SURVIVAL_COLUMNS}
-    return {name: pd.DataFrame(columns=list(names)) for name, names in columns.items()}
+    """Roles and what is kept of them, where some were given."""
+    if setup.roles is None:
+        return {}
+    return join_roles(setup.roles, setup.description["model"], kept)
 
 
 def further_tables(found: Findings, scores: Mapping[str, HeadScores]) -> dict[str, pd.DataFrame]:

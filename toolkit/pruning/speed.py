@@ -26,30 +26,17 @@ from headtool.heads import Head, HeadMask
 from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.quiet import no_stderr
+from headtool.schema import TABLES
 from headtool.surgery.history import History
 from headtool.surgery.removal import open_gates
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SPEED_COLUMNS", "WORKS", "Contender", "contenders", "measure_speed", "median_interval"]
+__all__ = ["WORKS", "Contender", "contenders", "measure_speed", "median_interval"]
 
 WORKS = ("forward", "decode")
 
-SPEED_COLUMNS = (
-    "work",
-    "batch_size",
-    "model",
-    "latency",
-    "latency_low",
-    "latency_high",
-    "examples_per_second",
-    "tokens_per_second",
-    "speedup",
-    "speedup_low",
-    "speedup_high",
-    "peak_memory",
-)
 
 _SHORTEST = 0.05  # seconds of one timing; shorter work is repeated inside it
 
@@ -152,12 +139,10 @@ def measure_speed(
     Returns
     -------
     DataFrame
-        `SPEED_COLUMNS`: latency in seconds a batch, median with 95% interval; throughput at the
+        ``speed``: latency in seconds a batch, median with 95% interval; throughput at the
         median; speedup over the first model, likewise; peak memory in bytes, weights included (on
         MPS: NaN). Intervals are NaN with fewer than six repetitions.
     """
-    import pandas as pd
-
     if work not in WORKS:
         raise unknown("work", work, WORKS)
     rows: list[dict[str, Any]] = []
@@ -189,7 +174,7 @@ def measure_speed(
                     "peak_memory": peaks[index],
                 }
             )
-    return pd.DataFrame(rows, columns=list(SPEED_COLUMNS))
+    return TABLES["speed"].frame(rows)
 
 
 def median_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[float, float, float]:

@@ -8,11 +8,14 @@ import datetime
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.errors import HeadtoolError
 from headtool.results.folders import MANIFEST, SCHEMA, describe_file, new_folder
+from headtool.results.older import has_draws_among_curves, modern
+from headtool.schema import TABLES, find_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,16 +43,44 @@ class Run:
     folder: Path
     manifest: Mapping[str, Any]
 
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of its tables."""
+        held = tuple(self.manifest["tables"])
+        drawn = has_draws_among_curves(self.folder, self.manifest["tables"])
+        return (*held, "curve_draws") if drawn else held
+
     def table(self, name: str) -> pd.DataFrame:
-        """Read one of the run's tables; a missing or changed file is a `HeadtoolError`."""
+        """Read one of the run's tables.
+
+        Parameters
+        ----------
+        name
+            One of `names`.
+
+        Raises
+        ------
+        HeadtoolError
+            If there is no such table, its file is missing or another one than was written, or its
+            columns are not those that `headtool.schema` describes.
+        """
         import pandas as pd
 
-        if name not in self.manifest["tables"]:
-            known = ", ".join(self.manifest["tables"]) or "none"
+        if name not in self.names:
+            known = ", ".join(self.names) or "none"
             raise HeadtoolError(f"{self.folder} has no table '{name}' (it has: {known})")
-        path = self.folder / f"{name}.parquet"
-        _verify(path, self.manifest["tables"][name])
-        return pd.read_parquet(path)
+        file = name if name in self.manifest["tables"] else "curves"
+        path = self.folder / f"{file}.parquet"
+        _verify(path, self.manifest["tables"][file])
+        try:
+            frame = pd.read_parquet(path)
+        except (OSError, ValueError) as error:
+            raise HeadtoolError(
+                f"{path} is no Parquet file ({error}); make the run again with the command in its "
+                "manifest"
+            ) from error
+        described = find_table(name)
+        return frame if described is None else described.checked(modern(name, frame), str(path))
 
     @property
     def source(self) -> dict[str, Any]:
@@ -115,9 +146,7 @@ class Run:
 
 def site_frame(sites: Iterable[AttentionSite]) -> pd.DataFrame:
     """Table of attention sites, as `Run.outcomes` reads it."""
-    import pandas as pd
-
-    return pd.DataFrame([dataclasses.asdict(site) for site in sites])
+    return TABLES["sites"].frame(dataclasses.asdict(site) for site in sites)
 
 
 def write_run(

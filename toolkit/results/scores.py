@@ -19,16 +19,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 __all__ = [
-    "SCORE_COLUMNS",
     "HeadScores",
     "head_frame",
+    "joined_scores",
     "json_rows",
     "score_frame",
     "scores_document",
 ]
-
-
-SCORE_COLUMNS = ("method", "kind", "layer", "head", "score", "stderr", "rank")
 
 
 def head_frame(sites: Sites, **columns: Any) -> pd.DataFrame:
@@ -53,7 +50,7 @@ def score_frame(
     stderr: NDArray[np.float64],
     **columns: NDArray[Any],
 ) -> pd.DataFrame:
-    """Frame of `SCORE_COLUMNS` and further `columns`; rank 1 is the most important head.
+    """Build the table ``scores`` with further `columns`; rank 1 is the most important head.
 
     Equal scores are ranked in canonical order, so that a pruning order always exists.
     """
@@ -62,6 +59,20 @@ def score_frame(
     frame = head_frame(sites, score=score, stderr=stderr, rank=rank, **columns)
     frame.insert(0, "method", method)
     return frame
+
+
+def joined_scores(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Put the scores of several methods into one table.
+
+    What only some of the methods tell of a head is missing in the rows of the others.
+    """
+    import pandas as pd
+
+    joined = pd.concat(frames, ignore_index=True)
+    for name in joined.columns:
+        if any(name in frame.columns and frame[name].dtype == "bool" for frame in frames):
+            joined[name] = joined[name].astype("boolean")
+    return joined
 
 
 @dataclass(frozen=True)
@@ -73,8 +84,8 @@ class HeadScores:
     method
         The method's name.
     frame
-        A row per head in canonical order: `SCORE_COLUMNS`, then what else the method tells of a
-        head. A higher score means more important; `stderr` is the standard error over examples
+        The table ``scores``, a row per head in canonical order, with what else the method tells of
+        a head. A higher score means more important; `stderr` is the standard error over examples
         (NaN where the method has none); rank 1 is the most important head.
     provenance
         What reproduces it: method, options, model and data fingerprints, seed, versions.
@@ -133,7 +144,7 @@ def scores_document(scores: Sequence[HeadScores]) -> dict[str, Any]:
 def json_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
     """Rows of a frame as JSON can hold them.
 
-    JSON has numbers only, so what is not computed or not finite becomes null. All digits are kept.
+    JSON has numbers only, so what is missing or not finite becomes null. All digits are kept.
     """
     return [
         {str(name): _json_value(value) for name, value in row.items()}
@@ -142,6 +153,9 @@ def json_rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _json_value(value: Any) -> Any:
+    import pandas as pd
+
     if isinstance(value, np.generic):
         value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    is_nothing = value is pd.NA or (isinstance(value, float) and not math.isfinite(value))
+    return None if is_nothing else value

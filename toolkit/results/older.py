@@ -1,0 +1,43 @@
+"""Tables as older versions wrote them, read as they are written today."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["has_draws_among_curves", "modern"]
+
+
+def has_draws_among_curves(folder: Path, tables: Mapping[str, Any]) -> bool:
+    """Whether a run holds the draws of random masks among its curves, where -1 was no draw."""
+    if "curves" not in tables or "curve_draws" in tables:
+        return False
+    from pyarrow.parquet import read_schema
+
+    try:
+        return "draw" in read_schema(folder / "curves.parquet").names
+    except (OSError, ValueError):
+        return False  # whoever reads the table will say what is wrong with it
+
+
+def modern(name: str, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of a run as it would be written today.
+
+    Parameters
+    ----------
+    name
+        ``curves`` or ``curve_draws`` take their rows of a table that held both; any other table is
+        as it was.
+    frame
+        What the file holds.
+    """
+    if name not in ("curves", "curve_draws") or not {"draw", "low", "high"} <= set(frame.columns):
+        return frame
+    drawn = frame["draw"] >= 0
+    if name == "curves":
+        return frame[~drawn].drop(columns="draw").reset_index(drop=True)
+    return frame[drawn].drop(columns=["low", "high"]).reset_index(drop=True)

@@ -1,0 +1,214 @@
+"""What a column and a table are, and how a frame is built or checked against them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from headtool.errors import HeadtoolError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Column", "Table", "Type", "boolean", "integer", "number", "string"]
+
+Type = Literal["string", "integer", "number", "boolean"]
+
+_TYPES = {"string": "str", "integer": "int64", "number": "float64", "boolean": "bool"}
+_NULLABLE = {"string": "str", "integer": "Int64", "number": "float64", "boolean": "boolean"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    type
+        ``string``, ``integer``, ``number`` (floating point; NaN is "not computed" or "undefined")
+        or ``boolean``.
+    unit
+        Unit of its values in words, such as ``share`` or ``nats``; empty for names and p-values.
+    meaning
+        What it says, as one phrase.
+    optional
+        Whether some tables lack it.
+    missing
+        Whether integers and booleans may be missing (``<NA>``); numbers always may.
+    later
+        Whether it was added after the first version: tables of older runs are read as if it had
+        not been computed.
+    """
+
+    name: str
+    type: Type
+    unit: str
+    meaning: str
+    optional: bool = False
+    missing: bool = False
+    later: bool = False
+
+    @property
+    def dtype(self) -> str:
+        """The pandas dtype of its values."""
+        return (_NULLABLE if self.missing or self.later else _TYPES)[self.type]
+
+    def fits(self, values: pd.Series[Any]) -> bool:
+        """Whether values have this type; whole numbers also are numbers."""
+        from pandas.api import types
+
+        if values.dtype == "category":
+            values = values.cat.categories.to_series()
+        if self.type == "string":
+            if values.dtype == "object":  # so pandas before 3 reads text
+                return all(isinstance(value, str) for value in values)
+            return types.is_string_dtype(values.dtype) and not values.hasnans
+        if values.hasnans and not (self.type == "number" or self.missing or self.later):
+            return False
+        if self.type == "boolean":
+            # A method's column is missing where other methods' rows were joined to its own.
+            return all(isinstance(value, bool) for value in values.dropna().tolist())
+        if self.type == "integer":
+            return types.is_integer_dtype(values.dtype)
+        return types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype)
+
+
+def string(name: str, meaning: str, **how: Any) -> Column:
+    """Return a column of text."""
+    return Column(name, "string", "", meaning, **how)
+
+
+def integer(name: str, unit: str, meaning: str, **how: Any) -> Column:
+    """Return a column of whole numbers."""
+    return Column(name, "integer", unit, meaning, **how)
+
+
+def number(name: str, unit: str, meaning: str, **how: Any) -> Column:
+    """Return a column of numbers."""
+    return Column(name, "number", unit, meaning, **how)
+
+
+def boolean(name: str, meaning: str, **how: Any) -> Column:
+    """Return a column of truth values."""
+    return Column(name, "boolean", "", meaning, **how)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table that a run, a JSON document or a result can hold.
+
+    Attributes
+    ----------
+    name
+        Its name: that of the file in a run without ``.parquet``.
+    row
+        What a row is.
+    where
+        What makes it.
+    columns
+        Its columns in order.
+    about
+        What else a reader must know.
+    further
+        What columns beyond these there may be; empty where there are none.
+    """
+
+    name: str
+    row: str
+    where: str
+    columns: tuple[Column, ...]
+    about: str = ""
+    further: str = ""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns that every such table has, in order."""
+        return tuple(column.name for column in self.columns if not column.optional)
+
+    def empty(self, *optional: str) -> pd.DataFrame:
+        """Return the table without rows: all its columns, and the `optional` ones named."""
+        import pandas as pd
+
+        chosen = [one for one in self.columns if not one.optional or one.name in optional]
+        return pd.DataFrame({one.name: pd.Series(dtype=one.dtype) for one in chosen})
+
+    def frame(self, rows: Iterable[Any], *optional: str) -> pd.DataFrame:
+        """Build the table from its rows; the columns have their types also without any.
+
+        Parameters
+        ----------
+        rows
+            Tuples in the order of the columns, or mappings by name.
+        optional
+            Names of optional columns that it has.
+        """
+        import pandas as pd
+
+        empty = self.empty(*optional)
+        return pd.DataFrame(list(rows), columns=list(empty.columns)).astype(dict(empty.dtypes))
+
+    def joined(self, frames: Sequence[pd.DataFrame], *optional: str) -> pd.DataFrame:
+        """Put the rows of several such tables into one, of none if there are none."""
+        import pandas as pd
+
+        filled = [frame for frame in frames if len(frame)]
+        empty = self.empty(*optional)
+        return pd.concat(filled, ignore_index=True)[list(empty.columns)] if filled else empty
+
+    def checked(self, frame: pd.DataFrame, place: str) -> pd.DataFrame:
+        """Return a table that was read from a file, its columns typed as they should be.
+
+        Parameters
+        ----------
+        frame
+            What the file holds.
+        place
+            The file, for errors.
+
+        Raises
+        ------
+        HeadtoolError
+            If a column is missing, unknown, or of another type.
+        """
+        remedy = "make the run again with the command in its manifest"
+        known = {column.name: column for column in self.columns}
+        for name in frame.columns:
+            if name not in known and not self.further:
+                raise HeadtoolError(
+                    f"{place} has a column '{name}', which this version does not know; {remedy}"
+                )
+        found = {}
+        for column in self.columns:
+            if column.name not in frame.columns:
+                if column.later:
+                    found[column.name] = _not_computed(column, frame.index)
+                elif not column.optional:
+                    raise HeadtoolError(f"{place} has no column '{column.name}'; {remedy}")
+                continue
+            values = frame[column.name]
+            if len(frame) and not column.fits(values):
+                raise HeadtoolError(
+                    f"{place} has {values.dtype} values in the column '{column.name}', which is to "
+                    f"hold {_PLURALS[column.type]}; {remedy}"
+                )
+            if values.dtype != "category":
+                found[column.name] = values.astype(column.dtype)  # type: ignore[call-overload]
+        return frame.assign(**found)
+
+
+_PLURALS = {
+    "string": "text",
+    "integer": "whole numbers",
+    "number": "numbers",
+    "boolean": "truth values",
+}
+
+
+def _not_computed(column: Column, index: pd.Index[Any]) -> pd.Series[Any]:
+    import pandas as pd
+
+    values = {"string": "", "number": float("nan")}
+    return pd.Series(values.get(column.type, pd.NA), index=index, dtype=column.dtype)

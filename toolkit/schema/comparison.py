@@ -1,0 +1,217 @@
+"""Tables of a comparison of methods: how alike they are, and what is left as they remove heads."""
+
+from __future__ import annotations
+
+from headtool.schema.columns import Column, Table, boolean, integer, number, string
+from headtool.schema.shared import (
+    BUDGET,
+    DELTA,
+    HEAD,
+    METHOD,
+    METRIC,
+    coefficient,
+    interval,
+)
+
+__all__ = ["AGREEMENT", "COMPARISON", "CURVE", "OVERLAP"]
+
+_COMPARE = "`compare`"
+_BOTH = "`compare`, `curve`"
+_METRIC = "the metric's"
+_PAIR = (string("method_x", "the first method"), string("method_y", "the second"))
+
+AGREEMENT: tuple[Column, ...] = (
+    integer("heads", "heads", "ranked"),
+    *coefficient("tau_b", "Kendall's tau-b", over="heads", p=True),
+    *coefficient("spearman", "Spearman's rho", over="heads", p=True),
+    number("rbo", "coefficient", "rank-biased overlap, extrapolated"),
+    number("rbo_expected", "coefficient", "its mean over all orders of the heads"),
+    number("rbo_p", "", "its p-value if heads could come in any order"),
+    number("rbo_p_within_layers", "", "the same with heads exchanged in their layers only"),
+)
+"""How alike two rankings of the heads are."""
+
+OVERLAP: tuple[Column, ...] = (
+    integer("kept", "heads", "that each of the two keeps"),
+    integer("shared", "heads", "that both keep"),
+    number("jaccard", "share", "heads that both keep, of those that either keeps"),
+    number("expected", "share", "mean of `jaccard` for heads drawn from all"),
+    number("p_hypergeometric", "", "one-sided p-value of sharing so many drawn from all"),
+    number("expected_within_layers", "share", "mean of `jaccard` for heads drawn in each layer"),
+    number("p_within_layers", "", "one-sided p-value of sharing so many drawn in each layer"),
+)
+"""How alike two sets of kept heads are."""
+
+_PLACE = (
+    string("kind", "heads up for removal: `all`, or one kind of attention"),
+    string(
+        "method",
+        "the method; `random` for any heads, `random-matched:METHOD` for as many in every layer as "
+        "METHOD removes there",
+    ),
+)
+_VALUE = (
+    METRIC,
+    number("value", _METRIC, "the masked model's"),
+    DELTA,
+)
+CURVE: tuple[Column, ...] = (
+    *_PLACE,
+    *BUDGET,
+    *_VALUE,
+    *interval("`delta` at this budget alone", _METRIC),
+)
+"""What is left of the metric as heads go."""
+
+COMPARISON = (
+    Table(
+        "splits",
+        "an example of a data set and what it was used for",
+        _BOTH,
+        (
+            string("data", "SPEC of the data set"),
+            integer("example", "", "its row there, from 0"),
+            string("split", "`selection`: heads are scored on it; `evaluation`: all else"),
+        ),
+        about="The n-th evaluation row of a data set is example n of its outcomes.",
+    ),
+    Table(
+        "agreement",
+        "a pair of methods: how alike they rank the heads",
+        _COMPARE,
+        (*_PAIR, *AGREEMENT),
+    ),
+    Table(
+        "concordance",
+        "all methods together",
+        _COMPARE,
+        (
+            integer("methods", "methods", "compared"),
+            integer("heads", "heads", "ranked"),
+            number("w", "coefficient", "Kendall's W with ties"),
+            number("w_p", "", "its p-value if heads could come in any order"),
+            number("w_p_within_layers", "", "the same with heads exchanged in their layers only"),
+        ),
+        about="One row.",
+    ),
+    Table(
+        "overlap",
+        "a pair of methods at a budget: how alike the heads are that they keep",
+        _COMPARE,
+        (*BUDGET, *_PAIR, *OVERLAP),
+        about="Heads are drawn from all heads, or from each layer as many as each method keeps "
+        "there. Budgets that keep all heads or none have no row.",
+    ),
+    Table(
+        "kept",
+        "a method, a budget and a head: whether it stays",
+        _BOTH,
+        (METHOD, *BUDGET, *HEAD, boolean("kept", "whether it stays")),
+    ),
+    Table(
+        "consensus",
+        "a budget and a head: how many methods keep it",
+        _COMPARE,
+        (
+            *BUDGET,
+            *HEAD,
+            integer("methods_keeping", "methods", "that keep it"),
+            integer("methods", "methods", "compared"),
+            string(
+                "status",
+                "`consensus-kept` (all keep it), `consensus-removed` (none does) or `disputed`",
+            ),
+        ),
+    ),
+    Table(
+        "curves",
+        "a method, or the mean of the random masks, at a budget: what is left of the metric",
+        _BOTH,
+        CURVE,
+        about="Intervals are paired bootstraps over examples; of random masks, over examples and "
+        "draws.",
+    ),
+    Table(
+        "curve_draws",
+        "a draw of random masks at a budget",
+        _BOTH,
+        (*_PLACE, integer("draw", "", "number of the draw, from 0"), *BUDGET, *_VALUE),
+        about="Of these, `curves` has the means.",
+    ),
+    Table(
+        "curve_tests",
+        "a pair of curves, compared by the area between them",
+        _BOTH,
+        (
+            _PLACE[0],
+            string("method_x", "a method"),
+            string("method_y", "another method, `random` or `random-matched:METHOD`"),
+            number(
+                "area",
+                _METRIC,
+                "mean distance of the curves over the shares removed; positive "
+                "where `method_x` keeps more of the metric, whichever direction is better",
+            ),
+            *interval("`area`", _METRIC),
+            number("p", "", "two-sided p-value from the same bootstrap"),
+            number("p_adjusted", "", "the same, corrected by Holm over the rows of a kind"),
+            number("draws_beaten", "draws", "with a smaller area than `method_x`"),
+            number("draws", "draws", "of random masks; missing for pairs of methods"),
+            number("p_draws", "", "`(1 + draws - draws_beaten) / (1 + draws)`"),
+        ),
+        about="A method beats a baseline if both p-values are small: `p` asks whether it is better "
+        "than the mean of the draws on other examples, `p_draws` whether a draw could do as well. "
+        "With replicates, curves of the kind `all` are averaged over the models.",
+    ),
+    Table(
+        "optimism",
+        "a method at a budget: how much selecting on the evaluation examples flatters it",
+        _COMPARE,
+        (
+            METHOD,
+            *BUDGET,
+            number("selection", _METRIC, "delta of what it selects on the evaluation examples"),
+            number("evaluation", _METRIC, "delta of what it selects on the selection examples"),
+            number(
+                "optimism",
+                _METRIC,
+                "their difference, positive where selecting and evaluating on "
+                "the same examples looks better",
+            ),
+            *interval("`optimism`", _METRIC),
+        ),
+        about="Both deltas are measured on the evaluation examples.",
+    ),
+    Table(
+        "stability",
+        "a method: how alike it ranks the heads on the selection and the evaluation examples",
+        _COMPARE,
+        (METHOD, *AGREEMENT),
+        about="Two methods cannot be expected to agree better than each does with itself.",
+    ),
+    Table(
+        "additivity",
+        "a method at a budget: what its removed heads cost together, and one at a time",
+        _COMPARE,
+        (
+            METHOD,
+            *BUDGET,
+            number("joint", _METRIC, "delta of removing them together"),
+            number("sum_of_singles", _METRIC, "sum of the deltas of removing each alone"),
+            number("gap", _METRIC, "`joint` minus `sum_of_singles`"),
+            *interval("`gap`", _METRIC),
+        ),
+        about="These are deltas: where more of the metric is better, a negative gap means that the "
+        "heads together cost more than their sum.",
+    ),
+    Table(
+        "failures",
+        "a method that failed, and why",
+        _BOTH,
+        (
+            string("stage", "what it was doing"),
+            METHOD,
+            string("error", "why it failed"),
+        ),
+    ),
+)
