@@ -53,7 +53,7 @@ def correlation_tables(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterato
     counts = everywhere["data_sets"].value_counts().sort_index(ascending=False)
     sizes = ", ".join(
         f"{heads} on {f'{number} data sets' if number > 1 else 'one' if number else 'none'}"
-        for number, heads in counts.items()
+        for number, heads in zip(counts.index.astype(int), counts, strict=True)
     )
     yield Text.assemble(
         ("heads with an effect", "bold"), f"  {sizes} (level .05, corrected over all heads)"
