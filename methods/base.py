@@ -43,14 +43,36 @@ T = TypeVar("T")
 
 
 def option(default: T, help: str, *, choices: Iterable[str] = ()) -> T:
-    """Declare an option of a method: its default, what it means, and the values it may take."""
+    """Declare an option of a method, as a field of its dataclass.
+
+    Parameters
+    ----------
+    default
+        Its value unless a user sets another.
+    help
+        One line for users, in lower case and without a full stop.
+    choices
+        The values it may take beside its default; empty for no limit.
+    """
     metadata = {"help": help, "choices": tuple(choices)}
     return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Option:
-    """How an option appears to a user."""
+    """An option of a method as users see it.
+
+    Attributes
+    ----------
+    name
+        The field's name, without the underscore that keeps it apart from a Python keyword.
+    default
+        Its value unless a user sets another.
+    help
+        What it means, in one line.
+    choices
+        The values it may take beside the default; empty for no limit.
+    """
 
     name: str
     default: Any
@@ -94,17 +116,25 @@ class Job:
     execute: Executor = in_turn
 
     def columns(self, per_head: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Pick the job's heads from an array whose last axis runs over all heads of the model."""
+        """Select the job's heads on the last axis of an array, which has all of the model's."""
         wanted = [self.model.sites.position(head) for head in self.sites.heads]
         return per_head[..., wanted]
 
     def check_heads(self, name: str, heads: int) -> None:
-        """Refuse a number of heads to keep, given as option `name`, that the job has not."""
+        """Raise `HeadtoolError` unless the job has that many heads to keep.
+
+        Parameters
+        ----------
+        name
+            The option that gave the number, such as ``gates.heads``, for the message.
+        heads
+            Number of heads to keep, from 1 to the number of heads that are scored.
+        """
         if not 1 <= heads <= self.sites.n_heads:
             raise HeadtoolError(f"{name} must be between 1 and {self.sites.n_heads}, got {heads}")
 
     def mask(self, kept: NDArray[np.bool_]) -> HeadMask:
-        """Make the mask over the whole model that closes those of the job's heads not kept."""
+        """Mask the whole model, closing the job's heads that are not kept (`kept`: [heads])."""
         heads = zip(self.sites.heads, kept, strict=True)
         return HeadMask.without(self.model.sites, [head for head, keep in heads if not keep])
 
@@ -130,7 +160,7 @@ class Scored:
     texts
         Tables of the translations behind the outcomes; runs keep them, terminals do not show them.
     provenance
-        What else reproduces it, beyond what every method records.
+        What else is needed to reproduce it, beyond what every method records.
     """
 
     score: NDArray[np.float64]
@@ -175,9 +205,10 @@ class Method(ABC):
         """Validate the options beyond their choices; raise `HeadtoolError` for a bad one."""
 
     def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
-        """Name the options without an effect beside the others, or on a metric, and why.
+        """Name the options that have no effect, given the others or the metric, and say why.
 
-        To set one is an error, and results do not show them.
+        Setting one is an error, and results do not show it. The reason completes the sentence
+        "... has no effect".
         """
         return {}
 
@@ -192,7 +223,7 @@ class Method(ABC):
 
     @abstractmethod
     def compute(self, job: Job) -> Scored:
-        """Compute the scores. Model and examples must be left as they were found."""
+        """Compute the scores; leave model and examples as they were."""
 
     def score(
         self,
@@ -241,7 +272,7 @@ class Method(ABC):
         scored = self.compute(job)
         frame = score_frame(self.name, job.sites, scored.score, scored.stderr, **scored.columns)
         source = provenance(model, examples, self.name, self.settings(), measured_by.name, seed)
-        # A report tells what the method does and whom to cite, also where it is not installed.
+        # So that a report can explain and cite the method where it is not installed.
         cited = {"summary": self.summary, "reference": self.reference}
         idle = {"idle_options": sorted(self.idle(measured_by))}
         return HeadScores(
@@ -319,7 +350,25 @@ def _parse(text: str, hint: Any, name: str) -> Any:
 
 
 def highest(score: NDArray[np.float64], heads: int) -> NDArray[np.bool_]:
-    """Mark the heads with the highest scores; the first of equal ones. Shape [heads]."""
+    """Mark the heads with the highest scores; of equal ones, those that come first.
+
+    Parameters
+    ----------
+    score
+        Shape [H].
+    heads
+        How many to mark.
+
+    Returns
+    -------
+    ndarray
+        Booleans, shape [H].
+
+    Examples
+    --------
+    >>> highest(np.array([0.3, 0.9, 0.3, 0.1]), 2).tolist()
+    [True, True, False, False]
+    """
     kept = np.zeros(len(score), dtype=np.bool_)
     kept[np.argsort(-score, kind="stable")[:heads]] = True
     return kept
@@ -331,8 +380,8 @@ def influence_stderr(influence: NDArray[np.float64]) -> NDArray[np.float64]:
     Parameters
     ----------
     influence
-        Influence of each unit (example, batch) on each statistic, [units, statistics], such that
-        the statistic's error is their mean.
+        Influence of each unit (example, batch) on each statistic, [units, statistics]; to first
+        order, the error of a statistic is the mean of its column.
 
     Returns
     -------
@@ -359,7 +408,15 @@ def ratio_of_sums(
     Returns
     -------
     ratio, influence
-        Shapes [heads] and [N, heads].
+        Shapes [heads] and [N, heads]; NaN where the denominators add up to zero.
+
+    Examples
+    --------
+    >>> ratio, influence = ratio_of_sums(np.array([[1.0], [3.0]]), np.array([[2.0], [2.0]]))
+    >>> ratio.tolist(), influence.tolist()
+    ([1.0], [[-0.5], [0.5]])
+    >>> influence_stderr(influence).round(3).tolist()
+    [0.5]
     """
     total = denominator.sum(axis=0)
     ratio = numerator.sum(axis=0) / np.where(total > 0, total, np.nan)

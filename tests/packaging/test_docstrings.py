@@ -29,7 +29,7 @@ COMMANDS = {
 
 LEFT = {
     "analysis", "attention", "builtin", "cli", "data", "engine", "errors", "experiments",
-    "heads", "masks", "methods", "metrics", "models", "patterns", "progress", "pruning",
+    "heads", "masks", "metrics", "models", "patterns", "progress", "pruning",
     "reports", "results", "surgery",
 }  # fmt: skip
 """Rooms that are not done yet."""
