@@ -142,7 +142,7 @@ class Gates(GateTraining):
             self._sweep()
 
     def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
-        """The weight and form of the penalty have no effect where a number of heads is asked for."""
+        """The penalty's weight and form have no effect where a number of heads is wanted."""
         found = dict(super().idle(metric))
         if self.heads is not None:
             found |= dict.fromkeys(("lambda", "penalty"), "where gates.heads adapts the penalty")
