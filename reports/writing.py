@@ -57,6 +57,13 @@ def write_report(
     HeadtoolError
         If there is no finished run, it is damaged or of another version, `roles` does not belong
         to it, or `out` cannot be written.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> run = headtool.score(methods=["magnitude"], limit=8, out="runs/magnitude").folder
+    >>> print(headtool.write_report(run, format="markdown"))
+    runs/magnitude/report.md
     """
     if format not in FORMATS:
         raise unknown("format", format, FORMATS)

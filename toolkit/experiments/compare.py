@@ -102,6 +102,30 @@ def compare(
     ------
     HeadtoolError
         If something does not fit, or all methods fail.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> found = headtool.compare(
+    ...     "builtin:nli",
+    ...     "builtin:nli/matched",
+    ...     methods=["gradient", "magnitude"],
+    ...     steps="50%",
+    ...     draws=2,
+    ...     resamples=100,
+    ...     limit=16,
+    ... )
+    >>> found.kept.groupby(["method", "budget"])["kept"].sum()
+    method     budget
+    gradient   0         32
+               16        16
+               32         0
+    magnitude  0         32
+               16        16
+               32         0
+    Name: kept, dtype: int64
+    >>> found.failures.empty
+    True
     """
     request = Request(
         methods=tuple(get_method(m)() if isinstance(m, str) else m for m in methods),
