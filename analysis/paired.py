@@ -108,7 +108,21 @@ class Paired:
         name: str = "mean",
         scale: float | None = None,
     ) -> Paired:
-        """Build it for a mean of per-example values, shapes [N] and [M, N]."""
+        """Build it for the mean of per-example values.
+
+        Parameters
+        ----------
+        whole
+            A value per example of the whole model, shape [N].
+        masked
+            The same for each mask, shape [M, N].
+        higher_is_better
+            Direction of the values.
+        name
+            What the values are, for messages.
+        scale
+            Length of their scale; see `Paired`.
+        """
         first, others = (np.asarray(values, dtype=np.float64) for values in (whole, masked))
         return cls(
             np.stack([first, np.ones_like(first)], axis=-1),
@@ -121,7 +135,15 @@ class Paired:
 
     @classmethod
     def from_outcomes(cls, outcomes: Outcomes, metric: Metric) -> Paired:
-        """Build it from the outcomes of an evaluation and one of their metrics."""
+        """Build it from the outcomes of an evaluation, measured by a metric.
+
+        Parameters
+        ----------
+        outcomes
+            What an evaluation returned.
+        metric
+            A metric that is defined for its columns.
+        """
         whole = metric.per_example(outcomes.whole)
         masked = np.empty((len(outcomes.masks), *whole.shape))
         for row in range(len(outcomes.masks)):

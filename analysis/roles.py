@@ -211,6 +211,13 @@ def cluster_wilson(counts: RoleCounts, *, level: float = 0.95) -> tuple[Array, A
     """Return Wilson's interval of every share, with sentences as sampling units; each end [M, D].
 
     NaN where there is no query, or one sentence only. See the module for the formula.
+
+    Parameters
+    ----------
+    counts
+        Counts of M heads and D role variants.
+    level
+        Nominal coverage.
     """
     n, sentences = counts.queries, counts.sentences
     with np.errstate(invalid="ignore", divide="ignore"):

@@ -28,7 +28,7 @@ COMMANDS = {
 """Their parameters are described by the help of each option."""
 
 LEFT = {
-    "analysis", "attention", "builtin", "cli", "data", "engine", "errors", "experiments",
+    "attention", "builtin", "cli", "data", "engine", "errors", "experiments",
     "heads", "masks", "metrics", "models", "patterns", "progress", "pruning",
     "reports", "results", "surgery",
 }  # fmt: skip
