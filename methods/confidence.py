@@ -12,7 +12,8 @@ from torch import Tensor
 
 from headtool.engine.observation import Summary, observe
 from headtool.heads import AttentionSite
-from headtool.methods.base import Job, Method, Scored, influence_stderr, option, ratio_of_sums
+from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.estimates import influence_stderr, ratio_of_sums
 from headtool.models.base import Batch
 
 __all__ = ["Confidence"]

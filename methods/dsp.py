@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.methods.base import Job, Scored, highest, option
+from headtool.methods.base import Job, Scored, option
+from headtool.methods.estimates import highest
 from headtool.methods.gate_training import GateTraining
 from headtool.metrics.base import Metric
 

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from headtool.engine.differentiation import differentiate
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
-from headtool.methods.base import Job, Method, Scored, highest, influence_stderr, option
+from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.estimates import highest, influence_stderr
 from headtool.metrics.base import Metric
 
 __all__ = ["Fisher", "rearrange"]

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.errors import HeadtoolError
-from headtool.methods.base import Job, Scored, highest, option
+from headtool.methods.base import Job, Scored, option
+from headtool.methods.estimates import highest
 from headtool.methods.gate_training import GateTraining, Penalty
 from headtool.methods.scratch import Scratch
 from headtool.metrics.base import Metric

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from headtool.engine.differentiation import Gradients, differentiate
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
-from headtool.methods.base import Job, Method, Scored, influence_stderr, option, ratio_of_sums
+from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.estimates import influence_stderr, ratio_of_sums
 from headtool.metrics.base import Metric
 
 __all__ = ["Gradient"]

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from headtool.methods.base import Job, Method, Scored, influence_stderr, option
+from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.estimates import influence_stderr
 from headtool.methods.relevance import propagate
 from headtool.methods.relevance_rules import RULES
 
