@@ -28,9 +28,7 @@ COMMANDS = {
 """Their parameters are described by the help of each option."""
 
 LEFT = {
-    "attention", "builtin", "cli", "data", "engine", "errors", "experiments",
-    "heads", "masks", "metrics", "models", "patterns", "progress", "pruning",
-    "reports", "results", "surgery",
+    "cli", "engine", "experiments", "models", "reports",
 }  # fmt: skip
 """Rooms that are not done yet."""
 

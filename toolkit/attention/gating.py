@@ -51,7 +51,20 @@ class SiteHandle:
     owner: nn.Module | None = None
 
     def split(self, projected: Tensor, batch: int) -> Tensor:
-        """View the projection's input as [B, T, H, D]."""
+        """View the projection's input head by head.
+
+        Parameters
+        ----------
+        projected
+            The input of the output projection, laid out as `layout` says.
+        batch
+            Rows in the batch, B.
+
+        Returns
+        -------
+        Tensor
+            A view of it, shape [B, T, H, D].
+        """
         heads = (self.site.n_heads, self.site.head_dim)
         if self.layout == "flat":
             return projected.view(batch, -1, *heads)
@@ -59,7 +72,15 @@ class SiteHandle:
         return per_head.transpose(0, 1) if self.layout == "time-first" else per_head
 
     def join(self, contexts: Tensor, like: Tensor) -> Tensor:
-        """Undo `split`."""
+        """Undo `split`.
+
+        Parameters
+        ----------
+        contexts
+            The heads' outputs, shape [B, T, H, D].
+        like
+            The projection's original input, whose shape the result takes.
+        """
         if self.layout == "time-first":
             contexts = contexts.transpose(0, 1)
         return contexts.reshape(like.shape)

@@ -60,6 +60,17 @@ class Family:
 def families(sites: Sites, steps: str, *, keep_one: bool, per_kind: bool) -> list[Family]:
     """All heads together, and where asked those of each kind by themselves.
 
+    Parameters
+    ----------
+    sites
+        The sites whose heads compete.
+    steps
+        Budgets, as `headtool.masks.curves.budgets_of` reads them.
+    keep_one
+        Whether the last head of a layer always stays.
+    per_kind
+        Whether each kind gets curves of its own beside those over all heads.
+
     Raises
     ------
     HeadtoolError
@@ -80,5 +91,18 @@ def families(sites: Sites, steps: str, *, keep_one: bool, per_kind: bool) -> lis
 
 
 def one_shot_closed(family: Family, scores: pd.DataFrame) -> NDArray[np.bool_]:
-    """Close heads in the order of one scoring; [B, n]."""
+    """Close heads in the order of one scoring, without scoring again in between.
+
+    Parameters
+    ----------
+    family
+        The heads that compete, n, and their B budgets.
+    scores
+        Scores of these heads, with their ranks.
+
+    Returns
+    -------
+    ndarray
+        Which heads are closed, shape [B, n].
+    """
     return closed_in_order(family.order(scores), family.budgets, family.sites.n_heads)

@@ -98,7 +98,15 @@ class Hypotheses:
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, masks: Sequence[HeadMask]) -> Hypotheses:
-        """Read what `to_frame` wrote for these masks."""
+        """Read what `to_frame` wrote.
+
+        Parameters
+        ----------
+        frame
+            The frame.
+        masks
+            The masks whose translations are wanted, all of them in the frame or unchanged.
+        """
         labels = frame["mask"].astype(str)
         whole = tuple(frame.loc[labels == "", "text"])
         changed = dict(iter(frame.groupby(labels)))

@@ -95,7 +95,15 @@ class Outcomes:
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, sites: Sites) -> Outcomes:
-        """Read what `to_frame` wrote, for a model with these sites."""
+        """Read what `to_frame` wrote.
+
+        Parameters
+        ----------
+        frame
+            The frame.
+        sites
+            The sites of the model that it is of.
+        """
         names = [name for name in frame.columns if name not in ("mask", "example")]
         labels = frame["mask"].drop_duplicates().astype(str).tolist()
         count = len(frame) // len(labels)

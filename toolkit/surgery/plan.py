@@ -114,7 +114,22 @@ def ranges(indices: Sequence[int]) -> Ranges:
 
 
 def sizes(owner: nn.Module, *, heads: int, kv_heads: int, head_dim: int) -> dict[str, int]:
-    """Attributes by which a module knows so many heads, under the names that it uses."""
+    """Find the attributes from which a module knows its number of heads.
+
+    Parameters
+    ----------
+    owner
+        The module.
+    heads, kv_heads
+        Query heads, and heads of keys and values.
+    head_dim
+        Width of a head.
+
+    Returns
+    -------
+    dict
+        New values by attribute; only attributes that the module has.
+    """
     values = {
         "heads": heads,
         "kv_heads": kv_heads,
@@ -135,6 +150,13 @@ def sizes(owner: nn.Module, *, heads: int, kv_heads: int, head_dim: int) -> dict
 
 def carry_out(plan: Plan, model: nn.Module) -> None:
     """Change a model as planned.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    model
+        The model to change, in place.
 
     Raises
     ------
