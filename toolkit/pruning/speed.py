@@ -74,8 +74,7 @@ class Contender:
 
 
 def contenders(whole: ModelAdapter, pruned: ModelAdapter) -> list[Contender]:
-    """Return what is timed: the whole model, the same with the missing heads masked, the pruned
-    one.
+    """Return the models to time: whole, with the pruned one's missing heads masked, and pruned.
 
     Parameters
     ----------
