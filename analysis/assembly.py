@@ -346,7 +346,7 @@ def _single_tables(
 
 
 def _joined(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
-    """All rows; the columns of the first, which is empty, where there is no other."""
+    """Join frames; if all are empty, return the first one's columns."""
     import pandas as pd
 
     return pd.concat(frames[1:], ignore_index=True) if len(frames) > 1 else frames[0]

@@ -66,8 +66,8 @@ def prunability(curves: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The whole model's value; the largest share of heads such that it and every smaller one leave
-        at least 90% (50%) of that value; the mean relative value over the shares (trapezoids).
+        The whole model's value; the largest share of heads up to which every share leaves at least
+        90% (50%) of that value; the mean relative value over the shares (trapezoids).
     """
     import pandas as pd
 

@@ -206,7 +206,7 @@ class Paired:
 
     @cached_property
     def form(self) -> Form:
-        """What the metric is on these data, which decides the tests that are valid.
+        """Form of the metric on these data, which decides which tests are valid.
 
         ``mean``: a ratio of sums whose denominators are the same for the whole model and every
         mask (accuracy, loss per token). Its delta is then linear in the per-example differences
@@ -233,7 +233,7 @@ class Paired:
 
     @cached_property
     def differing(self) -> Array:
-        """Number of examples of which any statistic differs from the whole model's, shape [M]."""
+        """Number of examples on which any statistic differs from the whole model's, shape [M]."""
         return np.array([(rows != self.whole).any(axis=1).sum() for rows in self.masked], float)
 
     @cached_property

@@ -261,7 +261,7 @@ def surviving_roles(roles: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
         whose label is ``yes``; ``none`` are the heads without any. ``heads`` have the role,
         ``kept`` of them stay. ``expected`` is their mean number if the heads that stay were drawn
         from all heads with a row in `roles`, ``expected_within_layers`` if as many were drawn in
-        each layer as stay there; the p-values are one-sided, for at least so many, and exact.
+        each layer as stay there; the p-values are one-sided (at least as many stay) and exact.
         ``p_adjusted`` is Holm's of the latter over all rows. Budgets at which none or all of these
         heads stay have no p-values (NaN).
 

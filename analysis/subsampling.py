@@ -224,7 +224,7 @@ def subsample_overlap(
     layers
         A number per head, equal for heads of one attention site, shape [M].
     scores
-        By method, the scores [N, M] by which the heads were kept; None where there is no one score.
+        By method, the scores [N, M] that decided what stays; None where there is no one score.
     alpha
         Level of the intervals of the mean Jaccard index; see `resampled_interval`.
 
@@ -234,9 +234,9 @@ def subsample_overlap(
         A row per method and budget with `SUBSAMPLE_OVERLAP_COLUMNS`; budgets that keep all heads,
         or none, have no row. ``expected`` and ``expected_within_layers`` are what random heads
         would give, drawn from all heads, and in every layer as many as the halves keep there.
-        ``tied`` is the mean number of heads that share one score of which some are kept: the order
-        of the heads decides among them, on every half the same way, which looks like stability. NaN
-        without scores.
+        ``tied`` is the mean number of heads with a score that both kept and removed heads have: the
+        order of the heads decides among them, in the same way on every half, which looks like
+        stability. NaN without scores.
     """
     import pandas as pd
 

@@ -74,7 +74,7 @@ class Ablation(Method):
         None, "width of the beam, for bleu, chrf and ter; 1 is greedy; none: the model's own"
     )
     length_penalty: float | None = option(
-        None, "exponent of the length by which a beam's scores are divided; none: the model's own"
+        None, "scores of a beam are divided by the length to this power; none: the model's own"
     )
 
     tokenize: str = option(

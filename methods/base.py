@@ -1,4 +1,4 @@
-"""What every scoring method is: a frozen set of options and one computation."""
+"""The base of every scoring method: a frozen set of options and one computation."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Job:
-    """What a method is asked to score.
+    """One task for a method: what to score, and how.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Scored:
-    """What a method computed, per head of ``job.sites`` in canonical order.
+    """Result of a method's computation, per head of ``job.sites`` in canonical order.
 
     Attributes
     ----------

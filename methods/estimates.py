@@ -1,4 +1,4 @@
-"""What methods compute alike: ratios over examples, their standard errors, and the best heads."""
+"""Shared by several methods: ratios over examples, standard errors, and the best heads."""
 
 from __future__ import annotations
 

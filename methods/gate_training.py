@@ -1,4 +1,4 @@
-"""What methods that train a gate per head share: the training loop and the evaluation after it."""
+"""Shared by methods that train a gate per head: the training loop and the evaluation after it."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _catcher(outputs: list[Tensor]) -> Callable[..., None]:
 
 
 def _explained(model: ModelAdapter, batch: Batch, logits: Tensor) -> Tensor:
-    """What is explained of each example, [B]; see `Relevance`."""
+    """The number that is explained for each example, shape [B]; see `Relevance`."""
     if model.task == "regression":
         return logits.squeeze(-1)
     if model.task == "classification":

@@ -226,7 +226,7 @@ class _Game:
 
 
 def _open_after(order: NDArray[np.int64], steps: int) -> NDArray[np.bool_]:
-    """Which heads are open after so many were closed."""
+    """Which heads are open after that many steps of closing, shape [heads]."""
     is_open = np.ones(len(order), dtype=np.bool_)
     is_open[order[:steps]] = False
     return is_open
@@ -243,7 +243,7 @@ def _end(trace: list[float], none: float, margin: float) -> int | None:
 
 
 def _gains(order: NDArray[np.int64], trace: list[float]) -> NDArray[np.float64]:
-    """What each head was worth when it was closed, zero after the walk's end; [heads]."""
+    """What each head was worth when it was closed; zero after the walk's end. Shape [heads]."""
     gains = np.zeros(len(order))
     gains[order[: len(trace) - 1]] = -np.diff(trace)
     return gains

@@ -1,4 +1,4 @@
-"""What training gates and training from scratch share: batches, the loss, and a training mode."""
+"""Shared by training gates and training from scratch: batches, the loss, and a training mode."""
 
 from __future__ import annotations
 

@@ -99,8 +99,8 @@ def intercept(handles: Sequence[SiteHandle], handler: Handler, *, batch: int) ->
     batch
         Rows in a batch (only the flat layout needs it).
 
-    Nothing stays attached afterwards, also when a forward pass raises. After that, enter again:
-    the uses of a shared projection are counted, so forward passes inside must be whole.
+    Nothing stays attached afterwards, even when a forward pass raises. Enter again after that: the
+    uses of a shared projection are counted, so forward passes inside must be complete.
     """
     by_module: dict[nn.Module, list[SiteHandle]] = {}
     for handle in handles:

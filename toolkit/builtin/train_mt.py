@@ -55,7 +55,7 @@ OPTIONS = {
     "lr": [PEAK_LR],
     "max_tokens": BATCH_TOKENS,
 }
-"""What a call of ``fairseq-train`` would have been given; fairseq fills in the other defaults."""
+"""The options that ``fairseq-train`` would have been given; fairseq fills in the rest."""
 
 _PAD, _END = 1, 2  # Every dictionary of fairseq has them here; decoding starts with the end symbol.
 

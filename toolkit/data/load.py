@@ -52,7 +52,7 @@ def load_data(
     columns
         Role to column name for tables and hub data, as :func:`parse_columns` returns it.
     limit
-        Keep only so many rows from the start.
+        Keep only this many rows from the start.
 
     Returns
     -------

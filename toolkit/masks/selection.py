@@ -151,7 +151,7 @@ def by_scores(
     Raises
     ------
     HeadtoolError
-        If the scores are of another model, or if so many heads cannot be closed.
+        If the scores are of another model, or if that many heads cannot be closed.
     """
     position = _positions(scores, sites)
     importance = np.full(sites.n_heads, np.inf)

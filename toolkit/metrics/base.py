@@ -67,7 +67,7 @@ class Metric(ABC):
     name : str
         Name on the command line.
     unit : str
-        What the value counts, for tables and axes.
+        Unit of the value, for tables and axes.
     higher_is_better : bool
         Direction of the metric.
     tasks : tuple of str

@@ -92,7 +92,7 @@ class Vocabulary:
         self.counts = torch.as_tensor(counts, dtype=torch.float64)
 
     def set_common(self, types: int) -> int:
-        """Call so many types frequent, and those tied with the last of them; return how many."""
+        """Call this many types frequent, and those tied with the last of them; return how many."""
         counts = self.counts[self.counts > 0].sort(descending=True).values
         if types == 0:
             self.common = float("inf")
@@ -102,7 +102,7 @@ class Vocabulary:
 
 
 class _Context:
-    """What one batch offers, whatever the head: who may look at whom."""
+    """What one batch offers to every head: which keys each query can see."""
 
     def __init__(self, batch: Batch, vocabulary: Vocabulary) -> None:
         kind = vocabulary.kind

@@ -45,7 +45,7 @@ class Hypotheses:
 
     @cached_property
     def unchanged(self) -> NDArray[np.float64]:
-        """Per mask, the share of sentences that it translates as the whole model does."""
+        """Share of sentences that each mask translates as the whole model does, [masks]."""
         return np.array(
             [
                 np.mean([text == same for text, same in zip(row, self.whole, strict=True)])
@@ -61,7 +61,7 @@ class Hypotheses:
         references
             One text per example.
         metric
-            What the outcomes are to hold the statistics of.
+            The metric whose statistics the outcomes hold.
         """
         seen: dict[tuple[int, str], int] = {}  # most masks change few sentences
         rows = np.array(

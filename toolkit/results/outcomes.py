@@ -83,7 +83,7 @@ class Outcomes:
             name: np.concatenate([values, self.masked[name].ravel()])
             for name, values in self.whole.items()
         }
-        # By codes: an array of so many long names would not fit into memory.
+        # By codes: an array of all these long names would not fit into memory.
         codes, categories = pd.factorize(pd.Series(names))
         return pd.DataFrame(
             {

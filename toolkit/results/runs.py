@@ -68,8 +68,8 @@ class Run:
         Parameters
         ----------
         metric
-            What they must hold the statistics of. Metrics of translations are computed from the
-            texts, if the run keeps these; any other that is missing is a `HeadtoolError`.
+            The metric whose statistics they must hold. Metrics of translations are computed from
+            the texts, if the run keeps these; any other that is missing is a `HeadtoolError`.
         """
         from headtool.heads import AttentionSite, Sites
         from headtool.metrics.translation import TranslationMetric
@@ -80,7 +80,7 @@ class Run:
         sites = Sites(tuple(AttentionSite(**{str(k): v for k, v in row.items()}) for row in rows))
         outcomes = Outcomes.from_frame(self.table(f"{prefix}outcomes"), sites)
         if not isinstance(metric, TranslationMetric):
-            # What a model returns always has a loss; a run of translations has nothing of it.
+            # What a model returns always has a loss; a run of translations has none.
             if metric is not None and "loss" not in outcomes.whole:
                 raise self._lacks(metric)
             return outcomes
@@ -170,7 +170,7 @@ def write_run(
 
 
 def read_run(folder: Path) -> Run:
-    """Open a run directory; one that is damaged or no run is a `HeadtoolError`."""
+    """Open a run directory; a `HeadtoolError` if it is damaged or not a run."""
     path = folder / MANIFEST
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))

@@ -107,7 +107,8 @@ class HeadScores:
         head. A higher score means more important; `stderr` is the standard error over examples
         (NaN where the method has none); rank 1 is the most important head.
     provenance
-        What reproduces it: method, options, model and data fingerprints, seed, versions.
+        What is needed to reproduce it: method, options, fingerprints of model and data, seed,
+        versions.
     tables
         Further tables of the method by name.
     weights

@@ -1,4 +1,4 @@
-"""What was removed from a model, which travels with the model."""
+"""The record of what was removed from a model, which travels with it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What stands in for parts of a model where smaller layers alone do not do.
+"""Stand-ins for parts of a model, where making layers smaller is not enough.
 
-That is where heads share keys and values unevenly, where an attention has no head left, and where
-attention is given, or hands on, something with a slice for each head.
+They are needed where heads share keys and values unevenly, where an attention has no head left, and
+where attention receives, or passes on, something with a slice for each head.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Nothing(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """Nothing to initialise, for libraries that initialise whatever has been a projection."""
+        """An empty weight, for libraries that initialise every module that was a projection."""
         return torch.empty(0)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ class BiasOnly(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """Nothing to initialise; see `Nothing`."""
+        """An empty weight; see `Nothing`."""
         return torch.empty(0)
 
     def forward(self, input: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ _TOLERANCE = {
     torch.float16: 0.01,
 }
 
-# What attention code that was written for one number of heads raises when it gets another.
+# Raised by attention code that was written for another number of heads.
 _FAILURES = (
     AssertionError,
     AttributeError,

@@ -54,7 +54,7 @@ class Unit:
         The parameters with slices per head, by their name in the model; not the output projection.
     outputs
         All linear layers before the heads' outputs, by their name in the model; None for a layer
-        of which every head reads everything.
+        that every head reads in full.
     arguments
         The arguments of `module` with slices per head.
     """
