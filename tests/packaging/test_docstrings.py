@@ -33,7 +33,7 @@ LEFT = {
 """Rooms that are not done yet."""
 
 SHOWN = {
-    "compare", "differentiate", "evaluate", "get_method", "get_metric", "load_data", "load_model",
+    "compare", "differentiate", "evaluate", "get_method", "get_metric", "load_data",
     "load_pruned", "method_names", "observe", "score", "write_report",
 }  # fmt: skip
 """Functions that are done."""
