@@ -6,6 +6,7 @@ import dataclasses
 import importlib
 import inspect
 import re
+import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -69,12 +70,21 @@ def undescribed(
     return taken - named if len(taken) > 1 else set()
 
 
+def hints(cls: type) -> dict[str, Any]:
+    """Types of a class's fields, with what an option of the command line says of itself."""
+    try:
+        return typing.get_type_hints(cls, include_extras=True)
+    except NameError:  # of a type that only the type checker imports
+        return {}
+
+
 def of_class(cls: type) -> Iterator[tuple[str, set[str]]]:
     """What a class and each public method defined in it leave undescribed."""
     fields: dict[str, Any] = {}
     if dataclasses.is_dataclass(cls):
         fields = {field.name: field for field in dataclasses.fields(cls)}
         helped = {name for name, field in fields.items() if "help" in field.metadata}
+        helped |= {name for name, hint in hints(cls).items() if hasattr(hint, "__metadata__")}
         inherited = set().union(*(getattr(base, "__annotations__", {}) for base in cls.__mro__[1:]))
         yield "", undescribed(cls, titles=("Attributes", "Parameters")) - helped - inherited
     elif "__init__" in vars(cls) and not getattr(cls, "_is_protocol", False):
