@@ -88,7 +88,7 @@ def of_class(cls: type) -> Iterator[tuple[str, set[str]]]:
         inherited = set().union(*(getattr(base, "__annotations__", {}) for base in cls.__mro__[1:]))
         yield "", undescribed(cls, titles=("Attributes", "Parameters")) - helped - inherited
     elif "__init__" in vars(cls) and not getattr(cls, "_is_protocol", False):
-        yield "", undescribed(cls)
+        yield "", undescribed(cls, titles=("Attributes", "Parameters"))
     for name, member in vars(cls).items():
         function = inspect.unwrap(getattr(member, "__func__", member))
         if name.startswith("_") or name in fields or not inspect.isfunction(function):
