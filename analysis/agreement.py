@@ -207,7 +207,21 @@ def rank_biased_overlap(x: Array, y: Array, *, persistence: float = PERSISTENCE)
 
 
 def expected_overlap(x: Array, y: Array, *, persistence: float = PERSISTENCE) -> float:
-    """Return the mean of :func:`rank_biased_overlap` over all orders of the heads."""
+    """Return the mean of :func:`rank_biased_overlap` over all orders of the heads.
+
+    Parameters
+    ----------
+    x, y
+        Scores of the same M heads, shape [M].
+    persistence
+        As for :func:`rank_biased_overlap`.
+
+    Examples
+    --------
+    >>> x = np.array([3.0, 2, 1])
+    >>> round(expected_overlap(x, x, persistence=0.5), 3)
+    0.583
+    """
     return float(_overlap_kernel(x, y, persistence).mean() * len(x))
 
 

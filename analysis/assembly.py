@@ -96,7 +96,15 @@ class Findings:
 
 @dataclass(frozen=True, eq=False)
 class Assembled:
-    """The tables, and what belongs among the settings: whole models, tests used, notes."""
+    """The tables of a comparison, and what goes with them into its settings.
+
+    Attributes
+    ----------
+    tables
+        Every table of a comparison by name, but those about its data and failures.
+    settings
+        What belongs among the settings: values of the whole model, tests used, notes.
+    """
 
     tables: Mapping[str, pd.DataFrame]
     settings: Mapping[str, Any]
@@ -327,7 +335,16 @@ def _finite(value: float) -> float | None:
 
 
 def check_scores(method: str, frame: pd.DataFrame, heads: int) -> None:
-    """Refuse scores that leave heads out: rankings and curves are over the same heads.
+    """Refuse scores that leave heads out: rankings and curves need the same heads.
+
+    Parameters
+    ----------
+    method
+        Name of the method, for the message.
+    frame
+        Its scores, a row per head.
+    heads
+        Number of heads that must have one.
 
     Raises
     ------

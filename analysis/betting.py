@@ -115,7 +115,25 @@ def lower_bound(x: ArrayLike, threshold: float, *, total: int | None = None) -> 
 
 
 def upper_bound(x: ArrayLike, threshold: float, *, total: int | None = None) -> float:
-    """Return the smallest mean that the values [n] refute; see :func:`lower_bound`."""
+    """Return the smallest mean that the values refute, so that the mean is below it.
+
+    Parameters
+    ----------
+    x
+        Values in [0, 1] in the order in which they were drawn, shape [n].
+    threshold
+        Capital that refutes, such as 1/alpha for a one-sided bound.
+    total
+        As for :func:`log_capital`.
+
+    Examples
+    --------
+    >>> x = [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
+    >>> round(lower_bound(x, 20), 3), round(upper_bound(x, 20), 3)
+    (0.001, 0.524)
+    >>> round(upper_bound(x, 20, total=12), 3)  # two values are left: at most 3 of 12
+    0.25
+    """
     return 1.0 - lower_bound(1.0 - np.asarray(x, dtype=np.float64), threshold, total=total)
 
 

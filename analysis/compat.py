@@ -1,4 +1,4 @@
-"""What other tools report on the same outcomes: for comparison with published numbers only.
+"""The tests of other tools on the same outcomes, only for comparison with published numbers.
 
 None of these is a default, and none corrects for the number of heads.
 

@@ -140,6 +140,15 @@ def fisher_interval(r: float, n_heads: int, *, alpha: float = 0.05) -> tuple[flo
 
     ``tanh(atanh(r) +- z / sqrt(n_heads - 3))``; (-1, 1) with three heads, which say nothing.
 
+    Parameters
+    ----------
+    r
+        Pearson's correlation; NaN gives NaN.
+    n_heads
+        Number of heads that it is over.
+    alpha
+        The interval has level ``1 - alpha``.
+
     Examples
     --------
     >>> low, high = fisher_interval(0.5, 50)
@@ -159,12 +168,27 @@ def fisher_interval(r: float, n_heads: int, *, alpha: float = 0.05) -> tuple[flo
 def noise_draws(
     data: Importance, *, reliability: float, resamples: int, rng: np.random.Generator
 ) -> Array | None:
-    """Return scores [resamples, M] that are as noisy as the observed ones, or None.
+    """Draw scores that are as noisy as the observed ones.
 
-    Bootstrap scores have the noise twice, that of the sample and that of the resample. Here the
-    observed scores are shrunken first, by the square root of their reliability, so that what is
-    left of them varies as much as the signal does. A negative or unknown reliability shrinks
-    all of it. None for scores without examples.
+    Bootstrap scores have the noise twice, that of the sample and that of the resample. So the
+    observed scores are first shrunk by the square root of their reliability, which leaves them as
+    much variance as the signal has. A negative or unknown reliability shrinks them to their mean.
+
+    Parameters
+    ----------
+    data
+        Importance of M heads on one data set.
+    reliability
+        Its reliability; see `headtool.analysis.reliability`.
+    resamples
+        How many bootstrap resamples of the examples.
+    rng
+        The source of randomness.
+
+    Returns
+    -------
+    ndarray or None
+        Shape [resamples, M]; None for scores without examples.
     """
     if data.rescore is None:
         return None

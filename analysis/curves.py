@@ -131,8 +131,15 @@ def curve_tests(bootstrap: CurveBootstrap | CurveEnsemble, *, alpha: float = 0.0
 def additivity(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
     """Compare what heads cost together with the sum of what each costs, ``additivity``.
 
-    For the curves of which `CurveBootstrap.singles` has the masks. Ablations of single heads do not
-    add up: heads stand in for one another, so that together they often cost more.
+    Only for curves whose single-head masks are in `CurveBootstrap.singles`. Ablations of single
+    heads do not add up: heads stand in for one another, so that together they often cost more.
+
+    Parameters
+    ----------
+    bootstrap
+        The curves.
+    alpha
+        The intervals have level ``1 - alpha`` at each budget by itself.
     """
     rows = []
     for number, members in bootstrap.singles.items():

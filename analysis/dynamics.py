@@ -23,11 +23,28 @@ __all__ = ["prunability", "rank_stability", "relative"]
 
 
 def relative(values: Array, whole: float, metric: Metric) -> Array:
-    """Return what is left of a whole model's value, one meaning all of it.
+    """Return what is left of a whole model's value; 1 means all of it.
 
-    For a metric of which more is better, the ratio of the values. For a loss in nats, the ratio of
-    the likelihoods per token or example, ``exp(whole - value)``; for other metrics of which less is
-    better, ``whole / value``.
+    Where more is better, the ratio of the values. For a loss in nats, the ratio of the likelihoods
+    per token or example, ``exp(whole - value)``; for other metrics where less is better, ``whole /
+    value``.
+
+    Parameters
+    ----------
+    values
+        Values of the metric, in its unit.
+    whole
+        The whole model's value.
+    metric
+        The metric, which knows its direction.
+
+    Examples
+    --------
+    >>> from headtool.metrics import get_metric
+    >>> relative(np.array([0.9, 0.45]), 0.9, get_metric("accuracy", task="classification"))
+    array([1. , 0.5])
+    >>> relative(np.array([1.0, 1.7]), 1.0, get_metric("loss", task="causal-lm")).round(2)
+    array([1. , 0.5])
     """
     if metric.higher_is_better:
         return values / whole if whole else np.full_like(values, np.nan)
@@ -47,8 +64,8 @@ def prunability(curves: pd.DataFrame) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        The whole model's value; the largest share of heads such that it and every smaller one leave
-        at least 90% (50%) of that value; the mean relative value over the shares (trapezoids).
+        The whole model's value; the largest share of heads up to which every share leaves at least
+        90% (50%) of that value; the mean relative value over the shares (trapezoids).
     """
     rows = []
     for checkpoint, group in curves.groupby("checkpoint", sort=False):

@@ -61,9 +61,16 @@ _NO_SPREAD = 1e-13
 def check_margin(paired: Paired, margin: float | None = None) -> float:
     """Return the margin in the metric's unit: the one given, or 1% of the metric's scale.
 
-    A margin makes sense below the metric's scale, and below the whole model's value: a model cannot
-    lose more accuracy than it has, and a loss that may double is no criterion. Values
+    A margin must be below the metric's scale and below the whole model's value: a model cannot lose
+    more accuracy than it has, and allowing a loss to double would be no criterion. Values
     of any sign (plain arrays) have neither limit, nor a default.
+
+    Parameters
+    ----------
+    paired
+        The outcomes.
+    margin
+        In the metric's unit; None for `DEFAULT_MARGIN` of the metric's scale.
 
     Raises
     ------
@@ -133,6 +140,20 @@ def one_sided_p(paired: Paired, bound: float, *, greater: bool) -> Array:
 
     NaN where delta or its standard error is undefined. Where all examples differ equally the
     p-value is 2^-N, that of flipping signs.
+
+    Parameters
+    ----------
+    paired
+        The outcomes of M masks.
+    bound
+        The delta under the hypothesis, in the metric's unit.
+    greater
+        Side of the alternative.
+
+    Returns
+    -------
+    ndarray
+        Shape [M].
     """
     if paired.form == "binary":
         only_whole, only_masked = paired.discordant
@@ -154,13 +175,36 @@ def one_sided_p(paired: Paired, bound: float, *, greater: bool) -> Array:
 
 
 def noninferiority_p(paired: Paired, margin: float) -> Array:
-    """Return p-values [M] against "masking costs at least the margin"."""
+    """Return p-values [M] against "masking costs at least the margin".
+
+    Parameters
+    ----------
+    paired
+        The outcomes of M masks.
+    margin
+        Tolerated change, above 0, in the metric's unit.
+
+    Examples
+    --------
+    >>> whole, masked = np.ones(1000), np.ones((1, 1000))
+    >>> unchanged = Paired.from_values(whole, masked, higher_is_better=True, name="accuracy")
+    >>> noninferiority_p(unchanged, 0.01).round(4)
+    array([0.0007])
+    """
     greater = paired.higher_is_better
     return one_sided_p(paired, -margin if greater else margin, greater=greater)
 
 
 def equivalence_p(paired: Paired, margin: float) -> Array:
-    """Return TOST p-values [M] against "masking changes the metric by at least the margin"."""
+    """Return TOST p-values [M] against "masking changes the metric by at least the margin".
+
+    Parameters
+    ----------
+    paired
+        The outcomes of M masks.
+    margin
+        Tolerated change, above 0, in the metric's unit.
+    """
     return np.maximum(
         one_sided_p(paired, -margin, greater=True), one_sided_p(paired, margin, greater=False)
     )

@@ -88,9 +88,31 @@ def permutation_p(
 def head_orders(
     groups: NDArray[np.int64], *, permutations: int, rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], bool]:
-    """Return orders of the heads [R, M] that exchange them within groups, and whether it is all.
+    """Return orders of the heads that exchange them within groups.
 
-    Row by row, position i takes the value of head ``order[i]``, which is of the same group.
+    Parameters
+    ----------
+    groups
+        A number per head, equal for heads that are exchanged, shape [M].
+    permutations
+        Number of random orders; all orders are returned where there are no more.
+    rng
+        The source of randomness.
+
+    Returns
+    -------
+    orders : ndarray
+        Shape [R, M]. In each row, position i takes the value of head ``order[i]``, of the same
+        group.
+    exact : bool
+        Whether these are all orders.
+
+    Examples
+    --------
+    >>> groups, rng = np.array([0, 0, 1]), np.random.default_rng(0)
+    >>> orders, exact = head_orders(groups, permutations=10, rng=rng)
+    >>> orders.tolist(), exact
+    ([[0, 1, 2], [1, 0, 2]], True)
     """
     members = [np.flatnonzero(groups == group) for group in np.unique(groups)]
     if math.prod(math.factorial(len(heads)) for heads in members) <= permutations:

@@ -81,14 +81,39 @@ class Importance:
 
     @classmethod
     def from_scores(cls, name: str, heads: Sequence[Head | str], scores: ArrayLike) -> Importance:
-        """Build it from M scores alone."""
+        """Build it from scores alone.
+
+        Parameters
+        ----------
+        name
+            Name of the data set.
+        heads
+            M different heads, or their names.
+        scores
+            Shape [M]; higher means more important.
+        """
         return cls(name, read_heads(heads), np.array(scores, dtype=np.float64))
 
     @classmethod
     def from_contributions(
         cls, name: str, heads: Sequence[Head | str], contributions: ArrayLike
     ) -> Importance:
-        """Build it for scores that are means over examples of contributions [N, M]."""
+        """Build it for scores that are means over examples.
+
+        Parameters
+        ----------
+        name
+            Name of the data set.
+        heads
+            M different heads, or their names.
+        contributions
+            What each example contributes to each score, shape [N, M].
+
+        Raises
+        ------
+        HeadtoolError
+            If the shape is another.
+        """
         values = np.array(contributions, dtype=np.float64)
         if values.ndim != 2 or values.shape[1] != len(heads):
             raise HeadtoolError(
@@ -110,6 +135,15 @@ class Importance:
         turned where lower is better (Michel, Levy & Neubig 2019, sec. 3.2). It is computed anew
         from the sums of the sufficient statistics, so that metrics that are no means, such as
         BLEU or F1, are resampled correctly.
+
+        Parameters
+        ----------
+        name
+            Name of the data set.
+        heads
+            M different heads, or their names.
+        paired
+            The outcomes of M masks, in the order of the heads.
         """
         sums = Sums(paired)
         sign = 1.0 if paired.higher_is_better else -1.0
@@ -124,7 +158,17 @@ class Importance:
 
     @classmethod
     def from_outcomes(cls, name: str, outcomes: Outcomes, metric: Metric) -> Importance:
-        """Build it from the outcomes of single-head ablation; see :meth:`from_paired`."""
+        """Build it from the outcomes of single-head ablation; see :meth:`from_paired`.
+
+        Parameters
+        ----------
+        name
+            Name of the data set.
+        outcomes
+            Outcomes of masks that are about one head each.
+        metric
+            What the scores are differences of.
+        """
         paired = Paired.from_outcomes(outcomes, metric)
         return cls.from_paired(name, heads_of(outcomes.masks), paired)
 
@@ -154,7 +198,20 @@ class Importance:
         )
 
     def bootstrap(self, *, resamples: int, rng: np.random.Generator) -> Array:
-        """Return the scores in full-size bootstrap resamples of the examples [resamples, M]."""
+        """Return the scores in bootstrap resamples of the examples.
+
+        Parameters
+        ----------
+        resamples
+            How many full-size resamples of the examples.
+        rng
+            The source of randomness.
+
+        Returns
+        -------
+        ndarray
+            Shape [resamples, M].
+        """
         return np.concatenate(
             [
                 self._rescored(weights)
@@ -165,9 +222,21 @@ class Importance:
         )
 
     def halves(self, *, splits: int, rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
-        """Yield blocks of scores on the two halves of random splits, each [rows, M].
+        """Yield the scores on the two halves of random splits of the examples, block by block.
 
         With an odd number of examples the second half has one more.
+
+        Parameters
+        ----------
+        splits
+            Number of random splits.
+        rng
+            The source of randomness.
+
+        Yields
+        ------
+        tuple of ndarray
+            Scores on the first and on the second halves, each [rows, M].
         """
         first = np.arange(self.n_examples) < self.n_examples // 2
         for start in range(0, splits, self._rows):

@@ -161,7 +161,15 @@ def newcombe_interval(
 
 
 def newcombe_of(paired: Paired, *, level: float = 0.95) -> tuple[Array, Array]:
-    """Return :func:`newcombe_interval` of every mask's delta, each end of shape [M]."""
+    """Return :func:`newcombe_interval` of every mask's delta, each end of shape [M].
+
+    Parameters
+    ----------
+    paired
+        Outcomes of the form ``binary``.
+    level
+        Nominal coverage.
+    """
     only_whole, only_masked = paired.discordant
     right = (paired.whole[:, 0] != 0).sum()
     both = right - only_whole

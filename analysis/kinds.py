@@ -19,12 +19,19 @@ __all__ = ["of_kinds", "summarise_kinds"]
 
 
 def of_kinds(outcomes: Outcomes, kinds: Collection[Kind] | None) -> Outcomes:
-    """Keep the masks that are about a head of some kinds; None keeps all.
+    """Keep the masks about heads of some kinds.
+
+    Parameters
+    ----------
+    outcomes
+        Outcomes of masks about single heads.
+    kinds
+        Attention kinds to keep; None for all.
 
     Raises
     ------
     HeadtoolError
-        If there is none of a kind.
+        If no mask is about a head of one of the kinds.
     """
     if kinds is None:
         return outcomes

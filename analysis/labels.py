@@ -39,10 +39,23 @@ def _head_of(mask: HeadMask) -> Head:
 def label_columns(heads: Sequence[Head] | None, count: int) -> dict[str, list[str] | list[int]]:
     """Return the columns kind, layer and head of `count` masks.
 
+    Parameters
+    ----------
+    heads
+        The head of each mask. None where they are unknown: masks are then numbered from 0, under
+        the kind ``mask``.
+    count
+        Number of masks.
+
     Raises
     ------
     HeadtoolError
         If the heads are not as many as the masks, or one occurs twice.
+
+    Examples
+    --------
+    >>> label_columns([Head.parse("enc-self.3.7")], 1)
+    {'kind': ['enc-self'], 'layer': [3], 'head': [7]}
     """
     if heads is None:
         return {"kind": ["mask"] * count, "layer": [0] * count, "head": list(range(count))}

@@ -72,6 +72,11 @@ def adjust(p: Array, correction: Correction) -> Array:
     ------
     ValueError
         For ``westfall-young``.
+
+    Examples
+    --------
+    >>> adjust(np.array([0.01, 0.04, np.nan, 0.03]), "holm").round(2)
+    array([0.03, 0.06,  nan, 0.06])
     """
     from statsmodels.stats.multitest import multipletests
 
@@ -120,6 +125,15 @@ def resamples_needed(correction: Correction, alpha: float, n_tests: int) -> int:
     The smallest Monte Carlo p-value is 1 / (R + 1). Holm and Benjamini-Hochberg compare the
     smallest one with alpha / M, Benjamini-Yekutieli with alpha / (M (1 + 1/2 + ... + 1/M)).
 
+    Parameters
+    ----------
+    correction
+        The correction.
+    alpha
+        Level of the family, in (0, 1).
+    n_tests
+        Number of tests M.
+
     Examples
     --------
     >>> resamples_needed("holm", 0.01, 288), resamples_needed("westfall-young", 0.01, 288)
@@ -129,7 +143,18 @@ def resamples_needed(correction: Correction, alpha: float, n_tests: int) -> int:
 
 
 def default_resamples(correction: Correction, alpha: float, n_tests: int) -> int:
-    """Return `DEFAULT_RESAMPLES`, raised to the next multiple where the correction needs it."""
+    """Return `DEFAULT_RESAMPLES`, raised to the next multiple where the correction needs it.
+
+    Parameters
+    ----------
+    correction, alpha, n_tests
+        As for :func:`resamples_needed`.
+
+    Examples
+    --------
+    >>> default_resamples("holm", 0.05, 32), default_resamples("holm", 0.01, 288)
+    (10000, 30000)
+    """
     needed = resamples_needed(correction, alpha, n_tests)
     return DEFAULT_RESAMPLES * max(1, math.ceil(needed / DEFAULT_RESAMPLES))
 
@@ -139,6 +164,20 @@ def first_level(tests: PairedTests, correction: Correction, alpha: float) -> flo
 
     For Westfall-Young read off the resamples: the level of the critical value of the largest
     statistic over all heads. Later steps are less strict, so this is the level to plan with.
+
+    Parameters
+    ----------
+    tests
+        The tests of M heads.
+    correction
+        The correction.
+    alpha
+        Level of the family, in (0, 1).
+
+    Returns
+    -------
+    float
+        A level of raw p-values, in (0, alpha].
     """
     tested = ~np.isnan(tests.p)
     bonferroni = _first_threshold(correction, alpha, max(1, int(tested.sum())))

@@ -90,7 +90,18 @@ def overlap(kept: Kept, layers: NDArray[np.int64]) -> pd.DataFrame:
 
 
 def jaccard(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
-    """Return the share of heads in both sets among those in either; NaN for two empty sets."""
+    """Return the share of heads in both sets among those in either; NaN for two empty sets.
+
+    Parameters
+    ----------
+    first, second
+        Whether each of M heads is in the set, shape [M].
+
+    Examples
+    --------
+    >>> jaccard(np.array([True, True, False]), np.array([False, True, True])).__round__(3)
+    0.333
+    """
     either = int((first | second).sum())
     return int((first & second).sum()) / either if either else float("nan")
 
@@ -98,10 +109,28 @@ def jaccard(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
 def shared_distribution(
     first: NDArray[np.bool_], second: NDArray[np.bool_], groups: NDArray[np.int64]
 ) -> Array:
-    """Return the probabilities of sharing 0, 1, ... heads when both sets are drawn within groups.
+    """Return the distribution of the number of shared heads if both sets are drawn within groups.
 
     As many heads are drawn from each group as the sets have there; groups are independent, so that
     their hypergeometric distributions are convolved.
+
+    Parameters
+    ----------
+    first, second
+        Whether each of M heads is in the set, shape [M].
+    groups
+        A number per head, equal for heads of one group, shape [M].
+
+    Returns
+    -------
+    ndarray
+        Probabilities of 0, 1, ... shared heads.
+
+    Examples
+    --------
+    >>> half = np.array([True, True, False, False])
+    >>> shared_distribution(half, half, np.zeros(4, int)).round(3)
+    array([0.167, 0.667, 0.167])
     """
     result = np.ones(1)
     for group in np.unique(groups):
@@ -112,7 +141,15 @@ def shared_distribution(
 
 
 def kept_frame(kept: Kept, heads: Sequence[Head]) -> pd.DataFrame:
-    """Tabulate which heads each method keeps at each budget, ``kept``."""
+    """Tabulate which heads each method keeps at each budget, the table ``kept``.
+
+    Parameters
+    ----------
+    kept
+        What each method keeps, by budget.
+    heads
+        The M heads, in the same order.
+    """
     rows = [
         (method, budget, budget / len(heads), head.kind, head.layer, head.index, bool(stays))
         for method, by_budget in kept.items()
@@ -124,6 +161,13 @@ def kept_frame(kept: Kept, heads: Sequence[Head]) -> pd.DataFrame:
 
 def consensus(kept: Kept, heads: Sequence[Head]) -> pd.DataFrame:
     """Count the methods that keep each head at each budget.
+
+    Parameters
+    ----------
+    kept
+        What each method keeps at the same budgets.
+    heads
+        The M heads, in the same order.
 
     Returns
     -------

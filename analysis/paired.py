@@ -108,7 +108,21 @@ class Paired:
         name: str = "mean",
         scale: float | None = None,
     ) -> Paired:
-        """Build it for a mean of per-example values, shapes [N] and [M, N]."""
+        """Build it for the mean of per-example values.
+
+        Parameters
+        ----------
+        whole
+            A value per example of the whole model, shape [N].
+        masked
+            The same for each mask, shape [M, N].
+        higher_is_better
+            Direction of the values.
+        name
+            What the values are, for messages.
+        scale
+            Length of their scale; see `Paired`.
+        """
         first, others = (np.asarray(values, dtype=np.float64) for values in (whole, masked))
         return cls(
             np.stack([first, np.ones_like(first)], axis=-1),
@@ -121,7 +135,15 @@ class Paired:
 
     @classmethod
     def from_outcomes(cls, outcomes: Outcomes, metric: Metric) -> Paired:
-        """Build it from the outcomes of an evaluation and one of their metrics."""
+        """Build it from the outcomes of an evaluation, measured by a metric.
+
+        Parameters
+        ----------
+        outcomes
+            What an evaluation returned.
+        metric
+            A metric that is defined for its columns.
+        """
         whole = metric.per_example(outcomes.whole)
         masked = np.empty((len(outcomes.masks), *whole.shape))
         for row in range(len(outcomes.masks)):
@@ -184,7 +206,7 @@ class Paired:
 
     @cached_property
     def form(self) -> Form:
-        """What the metric is on these data, which decides the tests that are valid.
+        """Form of the metric on these data, which decides which tests are valid.
 
         ``mean``: a ratio of sums whose denominators are the same for the whole model and every
         mask (accuracy, loss per token). Its delta is then linear in the per-example differences
@@ -211,7 +233,7 @@ class Paired:
 
     @cached_property
     def differing(self) -> Array:
-        """Number of examples of which any statistic differs from the whole model's, shape [M]."""
+        """Number of examples on which any statistic differs from the whole model's, shape [M]."""
         return np.array([(rows != self.whole).any(axis=1).sum() for rows in self.masked], float)
 
     @cached_property

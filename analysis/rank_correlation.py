@@ -29,14 +29,36 @@ def is_constant(values: Array) -> NDArray[np.bool_]:
 
 
 def pearson(x: Array, y: Array) -> Array:
-    """Return the product-moment correlation of each row, shape [R]."""
+    """Return the product-moment correlation of each row, shape [R]; NaN for a constant row.
+
+    Parameters
+    ----------
+    x, y
+        Shapes [R, M]; one of them may be [1, M].
+
+    Examples
+    --------
+    >>> pearson(np.array([[1.0, 2, 3], [1, 1, 1]]), np.array([[1.0, 3, 2]]))
+    array([0.5, nan])
+    """
     x, y = _centred(_usable(x)), _centred(_usable(y))
     spread = np.sqrt((x * x).sum(axis=1)) * np.sqrt((y * y).sum(axis=1))
     return np.clip(ratio((x * y).sum(axis=1), spread), -1.0, 1.0)
 
 
 def spearman(x: Array, y: Array) -> Array:
-    """Return Spearman's rho of each row, shape [R]: Pearson's correlation of midranks."""
+    """Return Spearman's rho of each row, shape [R]: Pearson's correlation of midranks.
+
+    Parameters
+    ----------
+    x, y
+        Shapes [R, M]; one of them may be [1, M].
+
+    Examples
+    --------
+    >>> spearman(np.array([[1.0, 2, 9]]), np.array([[4.0, 5, 6]]))
+    array([1.])
+    """
     return pearson(rankdata(_usable(x), axis=1), rankdata(_usable(y), axis=1))
 
 
@@ -45,6 +67,16 @@ def kendall(x: Array, y: Array) -> Array:
 
     ``(concordant - discordant) / sqrt((pairs - tied in x) (pairs - tied in y))`` over all pairs of
     heads (Kendall 1945).
+
+    Parameters
+    ----------
+    x, y
+        Shapes [R, M]; one of them may be [1, M].
+
+    Examples
+    --------
+    >>> kendall(np.array([[1.0, 2, 3, 4]]), np.array([[1.0, 2, 4, 3]])).round(3)
+    array([0.667])
     """
     ranks_x, ranks_y = _dense_ranks(_usable(x)), _dense_ranks(_usable(y))
     surplus = np.empty(max(len(x), len(y)))

@@ -32,6 +32,13 @@ def spearman_brown(reliability: float, factor: float = 2.0) -> float:
 
     ``factor r / (1 + (factor - 1) r)``; NaN where the denominator is not positive.
 
+    Parameters
+    ----------
+    reliability
+        Reliability of the scores.
+    factor
+        How many times as many examples; 2 for the whole from its halves.
+
     Examples
     --------
     >>> round(spearman_brown(0.5), 3)
@@ -71,8 +78,17 @@ def disattenuate(
     """Return the correlation without the effect of noise, ``r / sqrt(r_xx r_yy)``.
 
     NaN where a reliability is unknown or below the minimum: the quotient of two noisy small numbers
-    means nothing. May exceed 1 by sampling error; it is not cut off, which would hide that.
+    means nothing. May exceed 1 by sampling error; it is not clipped, which would hide that.
     Assumes that the noise of the two data sets is independent: they share no examples.
+
+    Parameters
+    ----------
+    r
+        The observed correlation.
+    reliability_x, reliability_y
+        Reliabilities of the two sets of scores.
+    minimum
+        Least reliability with which to correct.
 
     Examples
     --------

@@ -104,7 +104,19 @@ def replicate_agreement(
 def layer_ranks(scores: Array, layers: NDArray[np.int64]) -> Array:
     """Return the mean rank of the heads of each layer, 1 for the least important head; [layers].
 
-    Unlike sums of scores, mean ranks do not hang on a single head.
+    Unlike sums of scores, mean ranks do not depend on a single head.
+
+    Parameters
+    ----------
+    scores
+        Shape [M]; higher means more important.
+    layers
+        A number per head, equal for heads of one attention site, shape [M].
+
+    Examples
+    --------
+    >>> layer_ranks(np.array([0.1, 0.4, 0.9, 0.2]), np.array([0, 0, 1, 1]))
+    array([2., 3.])
     """
     ranks = rankdata(scores)
     return np.array([ranks[layers == layer].mean() for layer in np.unique(layers)])
@@ -141,7 +153,16 @@ def replicate_curves(
 ) -> pd.DataFrame:
     """Tabulate the curves of every model, the table ``replicate_curves``.
 
-    Bands are over examples, for every model by itself.
+    Bands are over examples, separately for every model.
+
+    Parameters
+    ----------
+    ensemble
+        The curves of several models.
+    models
+        Their names, in the same order.
+    alpha
+        The bands have level ``1 - alpha`` at each budget by itself.
     """
     frames = []
     for model, member in zip(models, ensemble.members, strict=True):

@@ -45,24 +45,66 @@ def block_rows(paired: Paired) -> int:
 
 
 def blocks(resamples: int, rows: int) -> Iterator[int]:
-    """Yield the sizes of consecutive blocks."""
+    """Yield the sizes of consecutive blocks.
+
+    Parameters
+    ----------
+    resamples
+        How many resamples there are.
+    rows
+        How many fit into a block.
+
+    Examples
+    --------
+    >>> list(blocks(10, 4))
+    [4, 4, 2]
+    """
     yield from (min(rows, resamples - start) for start in range(0, resamples, rows))
 
 
 def bootstrap_weights(
     n: int, *, resamples: int, rows: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield blocks of how often each of n examples is drawn in full-size bootstrap resamples.
+    """Yield full-size bootstrap resamples of n examples, as weights, block by block.
 
     Draws are ``rng.integers(0, n, (resamples, n))``, the stream that `scipy.stats.bootstrap` and
     sacreBLEU use, so that equal generators give equal resamples.
+
+    Parameters
+    ----------
+    n
+        Number of examples.
+    resamples
+        Number of resamples.
+    rows
+        Resamples in a block.
+    rng
+        The source of randomness.
+
+    Yields
+    ------
+    ndarray
+        How often each example is drawn, shape [rows, n]; every row adds up to n.
     """
     for size in blocks(resamples, rows):
         yield counts_of(rng.integers(0, n, (size, n)), n)
 
 
 def counts_of(drawn: NDArray[np.int64], n: int) -> NDArray[np.int64]:
-    """Return how often each of n examples occurs in each row of drawn indices."""
+    """Count how often each of n examples occurs in each row of drawn indices, shape [rows, n].
+
+    Parameters
+    ----------
+    drawn
+        Indices of examples, shape [rows, draws].
+    n
+        Number of examples.
+
+    Examples
+    --------
+    >>> counts_of(np.array([[0, 2, 2], [1, 1, 1]]), 3).tolist()
+    [[1, 0, 2], [0, 3, 0]]
+    """
     drawn = drawn + n * np.arange(len(drawn))[:, None]
     return np.bincount(drawn.ravel(), minlength=len(drawn) * n).reshape(len(drawn), n)
 
@@ -138,9 +180,26 @@ class Swaps:
 def swap_patterns(
     n: int, *, resamples: int, rows: int, rng: np.random.Generator
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield blocks [rows, n] of fair coin flips; all 2^n patterns instead where resamples allow.
+    """Yield blocks of fair coin flips, shape [rows, n]; all 2^n patterns where resamples allow.
 
-    In the exact case the patterns include the one that leaves everything as it was observed.
+    In that exact case the patterns include the one that leaves everything as it was observed.
+
+    Parameters
+    ----------
+    n
+        Number of examples that may be swapped.
+    resamples
+        Number of random patterns.
+    rows
+        Patterns in a block.
+    rng
+        The source of randomness.
+
+    Examples
+    --------
+    >>> (block,) = swap_patterns(2, resamples=4, rows=4, rng=np.random.default_rng(0))
+    >>> block.tolist()
+    [[0, 0], [1, 0], [0, 1], [1, 1]]
     """
     if 2**n <= resamples:
         for start in range(0, 2**n, rows):
@@ -191,9 +250,20 @@ def bootstrap_deltas(paired: Paired, *, resamples: int, rng: np.random.Generator
 def swap_deltas(
     paired: Paired, swaps: Swaps, *, resamples: int, rng: np.random.Generator
 ) -> Iterator[Array]:
-    """Yield blocks [rows, M] of deltas after random swaps, or after all swaps where they are few.
+    """Yield the deltas after random swaps, in blocks [rows, M]; after all swaps where they are few.
 
     See :class:`Swaps` and :func:`swap_patterns`.
+
+    Parameters
+    ----------
+    paired
+        The outcomes of M masks.
+    swaps
+        ``Swaps(paired)``.
+    resamples
+        Number of random patterns of swaps.
+    rng
+        The source of randomness.
     """
     patterns = swap_patterns(
         len(swaps.active), resamples=resamples, rows=block_rows(paired), rng=rng

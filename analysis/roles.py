@@ -202,6 +202,13 @@ def cluster_wilson(counts: RoleCounts, *, level: float = 0.95) -> tuple[Array, A
     """Return Wilson's interval of every share, with sentences as sampling units; each end [M, D].
 
     NaN where there is no query, or one sentence only. See the module for the formula.
+
+    Parameters
+    ----------
+    counts
+        Counts of M heads and D role variants.
+    level
+        Nominal coverage.
     """
     n, sentences = counts.queries, counts.sentences
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -245,7 +252,7 @@ def surviving_roles(roles: pd.DataFrame, kept: pd.DataFrame) -> pd.DataFrame:
         whose label is ``yes``; ``none`` are the heads without any. ``heads`` have the role,
         ``kept`` of them stay. ``expected`` is their mean number if the heads that stay were drawn
         from all heads with a row in `roles`, ``expected_within_layers`` if as many were drawn in
-        each layer as stay there; the p-values are one-sided, for at least so many, and exact.
+        each layer as stay there; the p-values are one-sided (at least as many stay) and exact.
         ``p_adjusted`` is Holm's of the latter over all rows. Budgets at which none or all of these
         heads stay have no p-values (NaN).
 

@@ -143,7 +143,7 @@ class SequentialTest:
         self.correction, self.bound = correction, bound
         count = len(self.heads)
         below = (1 - margin / bound) / 2
-        # What a bet refutes to prove the claim; for small means in terms of 1 - x.
+        # The mean that a bet must refute to prove the claim; for small means in terms of 1 - x.
         self._refuted = (0.5, 0.5, below, below)
         self._capital = np.zeros((4, len(FRACTIONS), count))
         self._evidence = np.zeros((4, count))
@@ -166,7 +166,7 @@ class SequentialTest:
 
     @property
     def verdicts(self) -> NDArray[np.object_]:
-        """What is proved of each head so far: needed, removable, harmful or undecided."""
+        """What has been proved about each head so far: needed, removable, harmful or undecided."""
         verdict = np.full(len(self.heads), "undecided", dtype=object)
         verdict[self._proved[_NEGATIVE]] = "needed"
         verdict[self._proved[_ABOVE]] = "removable"
@@ -274,7 +274,7 @@ class SequentialTest:
                 low[row] = 2 * lower_bound(x, threshold, total=self.total) - 1
                 high[row] = 2 * upper_bound(x, threshold, total=self.total) - 1
         low, high = self.bound * low, self.bound * high
-        # What was refuted once stays refuted, also where later examples weaken the evidence.
+        # Once refuted stays refuted, even if later examples weaken the evidence.
         certain = self._peak >= math.log(threshold)
         for claim, limit in ((_ABOVE, -self.margin), (_POSITIVE, 0.0)):
             low[certain[claim]] = np.maximum(low[certain[claim]], limit)

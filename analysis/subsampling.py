@@ -176,7 +176,7 @@ def subsample_overlap(
     layers
         A number per head, equal for heads of one attention site, shape [M].
     scores
-        By method, the scores [N, M] by which the heads were kept; None where there is no one score.
+        By method, the scores [N, M] that decided what stays; None where there is no one score.
     alpha
         Level of the intervals of the mean Jaccard index; see `resampled_interval`.
 
@@ -186,9 +186,9 @@ def subsample_overlap(
         The table ``subsample_overlap``, a row per method and budget; budgets that keep all heads,
         or none, have no row. ``expected`` and ``expected_within_layers`` are what random heads
         would give, drawn from all heads, and in every layer as many as the halves keep there.
-        ``tied`` is the mean number of heads that share one score of which some are kept: the order
-        of the heads decides among them, on every half the same way, which looks like stability. NaN
-        without scores.
+        ``tied`` is the mean number of heads with a score that both kept and removed heads have: the
+        order of the heads decides among them, in the same way on every half, which looks like
+        stability. NaN without scores.
     """
     anywhere, heads = np.zeros_like(layers), len(layers)
     rows = []
@@ -224,6 +224,13 @@ def subsample_overlap(
 def selection_frequency(kept: Kept, heads: Sequence[Head]) -> pd.DataFrame:
     """Count the halves on which each head stays.
 
+    Parameters
+    ----------
+    kept
+        What each method keeps on each half.
+    heads
+        The M heads, in the same order.
+
     Returns
     -------
     pandas.DataFrame
@@ -258,7 +265,7 @@ def subsample_scores(frames: Mapping[str, Sequence[pd.DataFrame]]) -> pd.DataFra
 
 
 def false_bound(kept: int, heads: int, subsamples: int, *, threshold: float = STABLE) -> float:
-    """Bound the expected number of weak heads that so many halves keep; see the module.
+    """Bound the expected number of weak heads that are stably kept; see the module's docstring.
 
     ``q theta / (2 tau - 1)`` for q heads kept, theta = q / M and tau the threshold (Shah & Samworth
     2013, theorem 1, with E|S| = q). A weak head is in both halves of a pair with probability
@@ -266,6 +273,22 @@ def false_bound(kept: int, heads: int, subsamples: int, *, threshold: float = ST
     do reaches 2 tau - 1 (Markov). Of an odd number N of halves one has no partner and counts p
     instead of p^2: theta becomes ``((N - 1) theta + 1) / N``. Never more than q / tau, because
     frequencies add up to q.
+
+    Parameters
+    ----------
+    kept
+        Heads that the method keeps of each half, q.
+    heads
+        All heads, M.
+    subsamples
+        Number of halves, N.
+    threshold
+        Share of the halves that makes a head stable, in (1/2, 1].
+
+    Raises
+    ------
+    ValueError
+        If the threshold is out of its range.
 
     Examples
     --------
@@ -290,6 +313,15 @@ def resampled_interval(values: Array, *, alpha: float, least: float = -1.0) -> t
     simulations (normal scores of 32 and 72 heads, 2 to 25 pairs) intervals of 95% held the tau-b to
     expect of new examples in 92 to 100% of cases; without the correction it was 33 to 94%, the less
     the more pairs. Kept within `least` and 1. NaN for fewer than two pairs.
+
+    Parameters
+    ----------
+    values
+        The coefficient on each of B pairs, shape [B]; NaN is left out.
+    alpha
+        The interval has level ``1 - alpha``.
+    least
+        Smallest value that the coefficient can take.
     """
     known = values[~np.isnan(values)]
     if len(known) < 2:

@@ -99,7 +99,7 @@ def ablate(
     run: RunOptions,
     show: PrintOptions,
 ) -> None:
-    """Ablate heads and keep what that does to every example.
+    """Ablate heads and keep the outcome of every example.
 
     With --out, an interrupted run continues where it stopped when the same command is given again,
     and the saved outcomes are what `headtool test` and `headtool correlate` work on.

@@ -61,7 +61,7 @@ Stability = Annotated[
         metavar="N",
         help="Score heads again on N random halves of the examples that select them: how alike the "
         "rankings are, and how often each head stays. 20 or more are useful. Costs N/2 times the "
-        "scoring of every method (times the steps with --iterative), but for the masks of "
+        "scoring of every method (times the steps with --iterative), except for the masks of "
         "ablation, which are not run again. 0: none.",
         rich_help_panel="Stability",
     ),

@@ -39,7 +39,7 @@ Iterative = Annotated[
     typer.Option(
         "--iterative",
         metavar="",
-        help="Score the heads that are left again after every step.",
+        help="Score the remaining heads again after every step.",
         rich_help_panel=_CURVES,
     ),
 ]

@@ -45,12 +45,45 @@ def _registered() -> dict[str, str]:
 
 
 def method_names() -> tuple[str, ...]:
-    """Names of all methods, built in or registered, sorted."""
+    """Names of all methods, built in or registered by other packages, sorted.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> headtool.method_names()
+    ('ablation', 'confidence', 'dsp', 'fisher', 'gates', 'gradient', ...)
+    """
     return tuple(sorted(_registered()))
 
 
 def get_method(name: str) -> type[Method]:
-    """Return the method class called `name`; an unknown name is a `HeadtoolError`."""
+    """Return the class of a method, a frozen dataclass whose fields are its options.
+
+    Parameters
+    ----------
+    name
+        One of `method_names`.
+
+    Returns
+    -------
+    type of Method
+        Call it with options, then call ``score`` on the result.
+
+    Raises
+    ------
+    HeadtoolError
+        If no method has that name, or another package's method cannot be imported.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> headtool.get_method("gradient")(granularity="example").settings()
+    {'granularity': 'example', ...}
+    >>> headtool.get_method("gradiant")
+    Traceback (most recent call last):
+    ...
+    headtool.errors.HeadtoolError: unknown method 'gradiant'; did you mean 'gradient'? ...
+    """
     known = _registered()
     if name not in known:
         raise unknown("method", name, known)
@@ -67,7 +100,7 @@ def get_method(name: str) -> type[Method]:
 
 
 def _check(name: str, place: str, found: object) -> None:
-    """Refuse what another package registers as a method if it is none."""
+    """Raise `HeadtoolError` if what another package registers is not a method."""
     from headtool.methods.base import Method
 
     if not (isinstance(found, type) and issubclass(found, Method)):

@@ -36,6 +36,23 @@ class Ablation(Method):
     ----------
     Michel, Levy & Neubig 2019, "Are Sixteen Heads Really Better than One?", sec. 3.2;
     McGrath et al. 2023, "The Hydra Effect", for why zero is not the only replacement.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> scores = headtool.get_method("ablation")(signal="loss").score(model, examples)
+    >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr", "loss"]].round(2)
+        layer  head  score  stderr  loss
+    15      1     7   4.53    1.38  4.54
+    7       0     7   4.35    1.43  4.35
+    2       0     2   0.72    0.72  0.73
+
+    The outcomes hold the loss of each example under each mask, with the whole model apart:
+
+    >>> scores.outcomes.masked["loss"].shape
+    (32, 8)
     """
 
     name: ClassVar[str] = "ablation"
@@ -57,7 +74,7 @@ class Ablation(Method):
         None, "width of the beam, for bleu, chrf and ter; 1 is greedy; none: the model's own"
     )
     length_penalty: float | None = option(
-        None, "exponent of the length by which a beam's scores are divided; none: the model's own"
+        None, "scores of a beam are divided by the length to this power; none: the model's own"
     )
 
     tokenize: str = option(

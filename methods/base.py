@@ -1,4 +1,4 @@
-"""What every scoring method is: a frozen set of options and one computation."""
+"""The base of every scoring method: a frozen set of options and one computation."""
 
 from __future__ import annotations
 
@@ -33,24 +33,43 @@ __all__ = [
     "Method",
     "Option",
     "Scored",
-    "highest",
-    "influence_stderr",
     "option",
-    "ratio_of_sums",
 ]
 
 T = TypeVar("T")
 
 
 def option(default: T, help: str, *, choices: Iterable[str] = ()) -> T:
-    """Declare an option of a method: its default, what it means, and the values it may take."""
+    """Declare an option of a method, as a field of its dataclass.
+
+    Parameters
+    ----------
+    default
+        Its value unless a user sets another.
+    help
+        One line for users, in lower case and without a full stop.
+    choices
+        The values it may take beside its default; empty for no limit.
+    """
     metadata = {"help": help, "choices": tuple(choices)}
     return field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True)
 class Option:
-    """How an option appears to a user."""
+    """An option of a method as users see it.
+
+    Attributes
+    ----------
+    name
+        The field's name, without the underscore that keeps it apart from a Python keyword.
+    default
+        Its value unless a user sets another.
+    help
+        What it means, in one line.
+    choices
+        The values it may take beside the default; empty for no limit.
+    """
 
     name: str
     default: Any
@@ -60,7 +79,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Job:
-    """What a method is asked to score.
+    """One task for a method: what to score, and how.
 
     Attributes
     ----------
@@ -94,24 +113,32 @@ class Job:
     execute: Executor = in_turn
 
     def columns(self, per_head: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Pick the job's heads from an array whose last axis runs over all heads of the model."""
+        """Select the job's heads on the last axis of an array, which has all of the model's."""
         wanted = [self.model.sites.position(head) for head in self.sites.heads]
         return per_head[..., wanted]
 
     def check_heads(self, name: str, heads: int) -> None:
-        """Refuse a number of heads to keep, given as option `name`, that the job has not."""
+        """Raise `HeadtoolError` unless the job has that many heads to keep.
+
+        Parameters
+        ----------
+        name
+            The option that gave the number, such as ``gates.heads``, for the message.
+        heads
+            Number of heads to keep, from 1 to the number of heads that are scored.
+        """
         if not 1 <= heads <= self.sites.n_heads:
             raise HeadtoolError(f"{name} must be between 1 and {self.sites.n_heads}, got {heads}")
 
     def mask(self, kept: NDArray[np.bool_]) -> HeadMask:
-        """Make the mask over the whole model that closes those of the job's heads not kept."""
+        """Mask the whole model, closing the job's heads that are not kept (`kept`: [heads])."""
         heads = zip(self.sites.heads, kept, strict=True)
         return HeadMask.without(self.model.sites, [head for head, keep in heads if not keep])
 
 
 @dataclass(frozen=True)
 class Scored:
-    """What a method computed, per head of ``job.sites`` in canonical order.
+    """Result of a method's computation, per head of ``job.sites`` in canonical order.
 
     Attributes
     ----------
@@ -130,7 +157,7 @@ class Scored:
     texts
         Tables of the translations behind the outcomes; runs keep them, terminals do not show them.
     provenance
-        What else reproduces it, beyond what every method records.
+        What else is needed to reproduce it, beyond what every method records.
     """
 
     score: NDArray[np.float64]
@@ -175,9 +202,10 @@ class Method(ABC):
         """Validate the options beyond their choices; raise `HeadtoolError` for a bad one."""
 
     def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
-        """Name the options without an effect beside the others, or on a metric, and why.
+        """Name the options that have no effect, given the others or the metric, and say why.
 
-        To set one is an error, and results do not show them.
+        Setting one is an error, and results do not show it. The reason completes the sentence
+        "... has no effect".
         """
         return {}
 
@@ -192,7 +220,7 @@ class Method(ABC):
 
     @abstractmethod
     def compute(self, job: Job) -> Scored:
-        """Compute the scores. Model and examples must be left as they were found."""
+        """Compute the scores; leave model and examples as they were."""
 
     def score(
         self,
@@ -241,7 +269,7 @@ class Method(ABC):
         scored = self.compute(job)
         frame = score_frame(self.name, job.sites, scored.score, scored.stderr, **scored.columns)
         source = provenance(model, examples, self.name, self.settings(), measured_by.name, seed)
-        # A report tells what the method does and whom to cite, also where it is not installed.
+        # So that a report can explain and cite the method where it is not installed.
         cited = {"summary": self.summary, "reference": self.reference}
         idle = {"idle_options": sorted(self.idle(measured_by))}
         return HeadScores(
@@ -316,53 +344,3 @@ def _parse(text: str, hint: Any, name: str) -> Any:
             raise HeadtoolError(f"{name} must be a finite number, got '{text}'")
         return number
     return text
-
-
-def highest(score: NDArray[np.float64], heads: int) -> NDArray[np.bool_]:
-    """Mark the heads with the highest scores; the first of equal ones. Shape [heads]."""
-    kept = np.zeros(len(score), dtype=np.bool_)
-    kept[np.argsort(-score, kind="stable")[:heads]] = True
-    return kept
-
-
-def influence_stderr(influence: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Standard error of statistics whose first-order influence values are given.
-
-    Parameters
-    ----------
-    influence
-        Influence of each unit (example, batch) on each statistic, [units, statistics], such that
-        the statistic's error is their mean.
-
-    Returns
-    -------
-    ndarray
-        ``sqrt(sum influence^2 / (n (n - 1)))``, shape [statistics]; NaN for fewer than two units.
-    """
-    units = len(influence)
-    if units < 2:
-        return np.full(influence.shape[1], np.nan)
-    result: NDArray[np.float64] = np.sqrt((influence**2).sum(axis=0) / (units * (units - 1)))
-    return result
-
-
-def ratio_of_sums(
-    numerator: NDArray[np.float64], denominator: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Ratio of sums over examples, and each example's influence on it (delta method).
-
-    Parameters
-    ----------
-    numerator, denominator
-        Shape [N, heads].
-
-    Returns
-    -------
-    ratio, influence
-        Shapes [heads] and [N, heads].
-    """
-    total = denominator.sum(axis=0)
-    ratio = numerator.sum(axis=0) / np.where(total > 0, total, np.nan)
-    return ratio, (numerator - ratio * denominator) / np.where(total > 0, total, np.nan) * len(
-        numerator
-    )

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from headtool.engine.observation import Summary, observe
 from headtool.heads import AttentionSite
-from headtool.methods.base import Job, Method, Scored, influence_stderr, option, ratio_of_sums
+from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.estimates import influence_stderr, ratio_of_sums
 from headtool.models.base import Batch
 
 __all__ = ["Confidence"]
@@ -31,6 +32,18 @@ class Confidence(Method):
     References
     ----------
     Voita, Talbot, Moiseev, Sennrich & Titov 2019, "Analyzing Multi-Head Self-Attention", sec. 4.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> scores = headtool.get_method("confidence")().score(model, examples)
+    >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(2)
+        layer  head  score  stderr
+    15      1     7   0.63    0.03
+    13      1     5   0.62    0.03
+    17      2     1   0.60    0.06
     """
 
     name: ClassVar[str] = "confidence"

@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.methods.base import Job, Scored, highest, option
+from headtool.methods.base import Job, Scored, option
+from headtool.methods.estimates import highest
 from headtool.methods.gate_training import GateTraining
 from headtool.metrics.base import Metric
 
@@ -41,6 +42,12 @@ def gumbel_top_k(weights: Tensor, noise: Tensor, *, heads: int, temperature: flo
     -------
     Tensor
         Gates in float64, shape [H]; differentiable.
+
+    Examples
+    --------
+    >>> weights, noise = torch.tensor([0.2, -1.0, 0.7]), torch.zeros(3)
+    >>> gumbel_top_k(weights, noise, heads=2, temperature=0.01).round(decimals=2).tolist()
+    [1.0, 0.0, 1.0]
     """
     r = weights.double() + noise.double()
     chosen = torch.softmax(r / temperature, dim=0)
@@ -53,7 +60,30 @@ def gumbel_top_k(weights: Tensor, noise: Tensor, *, heads: int, temperature: flo
 
 
 def straight_through_top_k(weights: Tensor, *, heads: int) -> Tensor:
-    """Gates of exactly one for the `heads` largest weights and zero else; gradient of identity."""
+    """Open the `heads` largest weights and close the rest, with the gradient of the identity.
+
+    Parameters
+    ----------
+    weights
+        Shape [H].
+    heads
+        How many to open.
+
+    Returns
+    -------
+    Tensor
+        Gates of exactly 0 and 1, shape [H]; their gradient passes to `weights` unchanged.
+
+    Examples
+    --------
+    >>> weights = torch.tensor([0.2, -1.0, 0.7], requires_grad=True)
+    >>> gates = straight_through_top_k(weights, heads=2)
+    >>> gates.tolist()
+    [1.0, 0.0, 1.0]
+    >>> (gates * torch.tensor([1.0, 2.0, 3.0])).sum().backward()
+    >>> weights.grad.tolist()
+    [1.0, 2.0, 3.0]
+    """
     hard = torch.zeros_like(weights)
     hard[weights.detach().topk(heads).indices] = 1.0
     return hard + (weights - weights.detach())
@@ -77,6 +107,20 @@ class Dsp(GateTraining):
     References
     ----------
     Li, Cotterell & Sachan 2021, "Differentiable Subset Pruning of Transformer Heads", sec. 3.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> dsp = headtool.get_method("dsp")(heads=24, steps=40, gate_lr=0.5, holdout=0.5)
+    >>> scores = dsp.score(model, examples)
+    >>> int(scores.frame["kept"].sum())
+    24
+    >>> scores.tables["evaluation"][["model", "heads", "accuracy"]]
+                              model  heads  accuracy
+    0                   whole model     32      1.00
+    1  kept heads, original weights     24      0.75
     """
 
     name: ClassVar[str] = "dsp"
@@ -93,7 +137,7 @@ class Dsp(GateTraining):
     temperature: float | None = option(None, "temperature at the start, for gumbel; none: 1000")
 
     def check(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Raise `HeadtoolError` for numbers that make no sense."""
         super().check()
         if self.temperature is not None:
             self._refuse("temperature", not self.temperature > _COLDEST, f"above {_COLDEST:g}")
@@ -106,7 +150,7 @@ class Dsp(GateTraining):
         return found
 
     def compute(self, job: Job) -> Scored:
-        """Train the weights, and evaluate the heads that they choose."""
+        """Train the weights, then evaluate the heads they choose."""
         job.check_heads("dsp.heads", self._k(job))
         return super().compute(job)
 
@@ -114,7 +158,7 @@ class Dsp(GateTraining):
         return self.heads if self.heads is not None else max(1, job.sites.n_heads // 2)
 
     def start(self, job: Job, generator: torch.Generator) -> Tensor:
-        """Start near zero, apart enough that no two heads tie."""
+        """Start near zero, with a little noise so that no two heads tie."""
         return 0.01 * torch.randn(job.sites.n_heads, generator=generator, dtype=torch.float64)
 
     def draw(self, numbers: Tensor, step: int, generator: torch.Generator, job: Job) -> Tensor:

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from headtool.engine.differentiation import differentiate
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
-from headtool.methods.base import Job, Method, Scored, highest, influence_stderr, option
+from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.estimates import highest, influence_stderr
 from headtool.metrics.base import Metric
 
 __all__ = ["Fisher", "rearrange"]
@@ -45,6 +46,19 @@ class Fisher(Method):
     ----------
     Kwon, Kim, Mahoney, Hassoun, Keutzer & Gholami 2022, "A Fast Post-Training Pruning Framework
     for Transformers", sec. 4.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> fisher = headtool.get_method("fisher")(granularity="example", heads=24)
+    >>> scores = fisher.score(model, examples)
+    >>> top = scores.frame.nsmallest(3, "rank")
+    >>> (top["score"] / top["score"].max()).round(2).tolist()
+    [1.0, 0.58, 0.19]
+    >>> int(scores.frame["kept"].sum())
+    24
     """
 
     name: ClassVar[str] = "fisher"

@@ -1,4 +1,4 @@
-"""What methods that train a gate per head share: the training loop and the evaluation after it."""
+"""Shared by methods that train a gate per head: the training loop and the evaluation after it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from headtool.models.base import Examples
 __all__ = ["GateTraining", "Penalty"]
 
 Penalty = Callable[[Tensor, int], Tensor]
-"""Adds to the loss, given the gates' parameters and the step."""
+"""Computes a term that is added to the loss, from the trained numbers [heads] and the step."""
 
 
 @dataclass(frozen=True)
@@ -40,10 +40,10 @@ class GateTraining(Method):
     model and may adapt weights beside the gates. A share of the examples is held out. The table
     `evaluation` compares, on those, the whole model with the heads that stay, on the adapted
     weights and on the original ones; the difference of the last two is what the weights' adaptation
-    did, not the choice of heads. With `scratch_steps`, the architecture that is left is also
-    trained from scratch, by as many steps as that of the whole model: where the first reaches the
-    second, the heads that are gone were not needed to learn the task either. Both had far fewer
-    steps than the model itself, unless its training is known to have had no more.
+    did, not the choice of heads. With `scratch_steps`, the remaining architecture and the whole one
+    are also trained from scratch, for the same number of steps: where the first reaches the second,
+    the removed heads were not needed for learning the task either. Both are trained for far fewer
+    steps than the model itself was, unless you know that it had no more.
     """
 
     train: str = option(
@@ -72,19 +72,62 @@ class GateTraining(Method):
 
     @abstractmethod
     def start(self, job: Job, generator: torch.Generator) -> Tensor:
-        """Return the numbers to train at their start, [heads]."""
+        """Initialise the numbers to train.
+
+        Parameters
+        ----------
+        job
+            What is scored.
+        generator
+            Source of randomness, seeded with the job's seed.
+
+        Returns
+        -------
+        Tensor
+            One number per head, shape [heads], on the CPU.
+        """
 
     @abstractmethod
     def draw(self, numbers: Tensor, step: int, generator: torch.Generator, job: Job) -> Tensor:
-        """Return the gates of a step, [heads], differentiable in `numbers`; all on the CPU."""
+        """Draw the gates of a step.
+
+        Parameters
+        ----------
+        numbers
+            The numbers being trained, shape [heads].
+        step
+            The step, counted from 0.
+        generator
+            Source of randomness.
+        job
+            What is scored.
+
+        Returns
+        -------
+        Tensor
+            Gates, shape [heads], on the CPU and differentiable in `numbers`.
+        """
 
     def regulariser(self, job: Job) -> Penalty | None:
-        """What is added to the loss per token, if anything."""
+        """Return the penalty that is added to the loss per token; None for none."""
         return None
 
     @abstractmethod
     def kept(self, numbers: Tensor, job: Job) -> NDArray[np.bool_]:
-        """Which heads stay, [heads]."""
+        """Choose which heads stay.
+
+        Parameters
+        ----------
+        numbers
+            The trained numbers, shape [heads].
+        job
+            What was scored.
+
+        Returns
+        -------
+        ndarray
+            Booleans, shape [heads].
+        """
 
     @abstractmethod
     def columns(self, numbers: Tensor) -> dict[str, NDArray[Any]]:
@@ -92,11 +135,11 @@ class GateTraining(Method):
 
     @property
     def uses_metric(self) -> bool:
-        """The table `evaluation` holds it; the scores do not depend on it."""
+        """True: the table `evaluation` holds the metric. The scores do not depend on it."""
         return True
 
     def check(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Raise `HeadtoolError` for numbers that make no sense."""
         for name in ("steps", "batch_size"):
             self._refuse(name, getattr(self, name) < 1, "at least 1")
         for name in ("gate_lr", "weight_lr"):
@@ -116,7 +159,7 @@ class GateTraining(Method):
         self._refuse("scratch_warmup", not 0 <= recipe.warmup < 1, "in [0, 1)")
 
     def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
-        """Weights that stay have no learning rate."""
+        """The learning rate of the weights has no effect where none are trained."""
         return {"weight_lr": f"where {self.name}.train=gates"} if self.train == "gates" else {}
 
     def _refuse(self, name: str, bad: bool, wanted: str) -> None:
@@ -143,11 +186,11 @@ class GateTraining(Method):
         )
 
     def compute(self, job: Job) -> Scored:
-        """Train the gates, and evaluate what they keep."""
+        """Train the gates, then evaluate the heads they keep."""
         return self._scored(job, self._scratch(job))
 
     def _scratch(self, job: Job) -> Scratch | None:
-        """What trains from scratch; made first, for a model that cannot be is refused there."""
+        """Build it first, so that an unsuitable model is refused before training."""
         if self.scratch_steps == 0:
             return None
         learning, held_out = self._split(job)
@@ -197,7 +240,7 @@ class GateTraining(Method):
         )
 
     def _split(self, job: Job) -> tuple[Examples, Examples]:
-        """Examples to train on and examples to evaluate on."""
+        """Split the examples into those to train on and those to evaluate on."""
         order = np.random.default_rng([job.seed, 1]).permutation(len(job.examples))
         held = round(self.holdout * len(order))
         if held == 0 or held == len(order):

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.errors import HeadtoolError
-from headtool.methods.base import Job, Scored, highest, option
+from headtool.methods.base import Job, Scored, option
+from headtool.methods.estimates import highest
 from headtool.methods.gate_training import GateTraining, Penalty
 from headtool.methods.scratch import Scratch
 from headtool.metrics.base import Metric
@@ -29,7 +30,20 @@ BETA, GAMMA, ZETA, EPSILON = 0.33, -0.1, 1.1, 1e-6
 
 
 def sample_gate(log_alpha: Tensor, uniform: Tensor) -> Tensor:
-    """Draw gates in [0, 1] from uniform numbers in (0, 1); differentiable in `log_alpha`."""
+    """Draw hard-concrete gates in [0, 1] (Louizos et al. 2018); differentiable in `log_alpha`.
+
+    Parameters
+    ----------
+    log_alpha
+        The gates' parameters, shape [H].
+    uniform
+        Uniform numbers in (0, 1), shape [H]; one draw for each gate.
+
+    Examples
+    --------
+    >>> sample_gate(torch.tensor([-3.0, 0.0, 3.0]), torch.tensor([0.5, 0.5, 0.5])).tolist()
+    [0.0, 0.5, 1.0]
+    """
     noise = uniform.clamp(EPSILON, 1 - EPSILON).logit()
     concrete = torch.sigmoid((noise + log_alpha) / BETA)
     return (concrete * (ZETA - GAMMA) + GAMMA).clamp(0.0, 1.0)
@@ -41,7 +55,13 @@ def eval_gate(log_alpha: Tensor) -> Tensor:
 
 
 def open_probability(log_alpha: Tensor) -> Tensor:
-    """Probability that a drawn gate is not zero."""
+    """Probability that a drawn gate is not zero: ``sigmoid(log_alpha - beta log(-gamma / zeta))``.
+
+    Examples
+    --------
+    >>> [round(p, 3) for p in open_probability(torch.tensor([-2.5, 0.0, 2.5])).tolist()]
+    [0.153, 0.688, 0.964]
+    """
     return torch.sigmoid(log_alpha - BETA * math.log(-GAMMA / ZETA)).clamp(EPSILON, 1 - EPSILON)
 
 
@@ -69,7 +89,21 @@ class Gates(GateTraining):
     ----------
     Louizos, Welling & Kingma 2018, "Learning Sparse Neural Networks through L0 Regularization";
     Voita et al. 2019, "Analyzing Multi-Head Self-Attention", sec. 6. The number of heads is reached
-    with an augmented Lagrangian, much as in Xia, Zhong & Chen 2022 (CoFi).
+    by an augmented Lagrangian, much as in Xia, Zhong & Chen 2022 (CoFi).
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> gates = headtool.get_method("gates")(heads=24, steps=40, gate_lr=0.5, holdout=0.5)
+    >>> scores = gates.score(model, examples)
+    >>> int(scores.frame["kept"].sum())
+    24
+    >>> scores.tables["evaluation"][["model", "heads", "accuracy"]]
+                              model  heads  accuracy
+    0                   whole model     32       1.0
+    1  kept heads, original weights     24       1.0
     """
 
     name: ClassVar[str] = "gates"
@@ -98,7 +132,7 @@ class Gates(GateTraining):
     )
 
     def check(self) -> None:
-        """Refuse numbers that make no sense."""
+        """Raise `HeadtoolError` for numbers that make no sense."""
         super().check()
         self._refuse("lambda", not self._weight >= 0, "at least 0")
         if self.sweep is not None:
@@ -109,7 +143,7 @@ class Gates(GateTraining):
             self._sweep()
 
     def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
-        """The penalty's weight and form are not for a number of heads."""
+        """The penalty's weight and form have no effect where a number of heads is wanted."""
         found = dict(super().idle(metric))
         if self.heads is not None:
             found |= dict.fromkeys(("lambda", "penalty"), "where gates.heads adapts the penalty")
@@ -144,7 +178,7 @@ class Gates(GateTraining):
         )
 
     def _part(self, job: Job, scratch: Scratch | None) -> dict[str, NDArray[Any]]:
-        """What a sweep needs of one lambda, as arrays that can be kept."""
+        """Train with one lambda of a sweep; the result as arrays, which can be kept."""
         scored = self._scored(job, scratch)
         table = scored.tables["evaluation"]
         arrays = {f"{_COLUMN}{name}": np.array(table[name].tolist()) for name in table.columns}
@@ -186,14 +220,14 @@ class Gates(GateTraining):
         return sample_gate(numbers, uniform)
 
     def regulariser(self, job: Job) -> Penalty:
-        """Penalise the expected number of open gates, or its distance from the asked number."""
+        """Penalise the expected number of open gates, or its distance from the number wanted."""
         if self.heads is not None:
             return _Constraint(self.heads / job.sites.n_heads, self.steps)
         weight = self._weight / (len(job.sites) if self.penalty == "site-mean" else 1)
         return lambda numbers, step: weight * open_probability(numbers).sum()
 
     def kept(self, numbers: Tensor, job: Job) -> NDArray[np.bool_]:
-        """Keep what is more open than closed, or the asked number of heads."""
+        """Keep the gates that are more open than closed, or the number of heads wanted."""
         if self.heads is None:
             return (numbers > 0).numpy()
         return highest(numbers.numpy(), self.heads)
@@ -218,7 +252,7 @@ def _parted(arrays: Mapping[str, NDArray[Any]]) -> tuple[NDArray[np.bool_], pd.D
 
 
 def _naming(job: Job, weight: float, sweep: str | None) -> Job:
-    """Let the progress of a sweep say which lambda it is at."""
+    """Name the lambda in the progress of a sweep."""
     if sweep is None:
         return job
     return dataclasses.replace(job, progress=labelled(job.progress, f"lambda {weight:g}"))

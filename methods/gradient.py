@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from headtool.engine.differentiation import Gradients, differentiate
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
-from headtool.methods.base import Job, Method, Scored, influence_stderr, option, ratio_of_sums
+from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.estimates import influence_stderr, ratio_of_sums
 from headtool.metrics.base import Metric
 
 __all__ = ["Gradient"]
@@ -48,6 +49,19 @@ class Gradient(Method):
     References
     ----------
     Michel, Levy & Neubig 2019, "Are Sixteen Heads Really Better than One?", eq. 2 and sec. 4.1.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> gradient = headtool.get_method("gradient")(granularity="example")
+    >>> scores = gradient.score(model, examples)
+    >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(3)
+        layer  head  score  stderr
+    15      1     7  0.975   0.002
+    4       0     4  0.910   0.004
+    22      2     6  0.687   0.005
     """
 
     name: ClassVar[str] = "gradient"

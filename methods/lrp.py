@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from headtool.methods.base import Job, Method, Scored, influence_stderr, option
+from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.estimates import influence_stderr
 from headtool.methods.relevance import propagate
 from headtool.methods.relevance_rules import RULES
 
@@ -52,6 +53,23 @@ class Lrp(Method):
     "XAI for Transformers: Better Explanations through Conservative Propagation"; Bach et al. 2015,
     "On Pixel-Wise Explanations for Non-Linear Classifier Decisions by Layer-Wise Relevance
     Propagation", eq. 60, for alpha-beta.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> scores = headtool.get_method("lrp")(rule="attnlrp").score(model, examples)
+    >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(2)
+        layer  head  score  stderr
+    15      1     7   0.31    0.06
+    30      3     6   0.26    0.05
+    2       0     2   0.22    0.04
+
+    They are shares: those of a layer's heads add up to one.
+
+    >>> scores.frame.groupby("layer")["score"].sum().round(6).tolist()
+    [1.0, 1.0, 1.0, 1.0]
     """
 
     name: ClassVar[str] = "lrp"

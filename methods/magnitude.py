@@ -28,6 +28,18 @@ class Magnitude(Method):
 
     The score looks at the weights alone: one batch is run to find them, whatever its labels. There
     is no standard error (NaN). Layers of different scale are compared as they are.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> scores = headtool.get_method("magnitude")().score(model, examples)
+    >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score"]].round(2)
+        layer  head  score
+    15      1     7   6.12
+    13      1     5   6.02
+    29      3     5   6.00
     """
 
     name: ClassVar[str] = "magnitude"

@@ -20,6 +20,18 @@ class Random(Method):
     no standard error (NaN). One draw shows what a ranking without information looks like. What a
     method gains over many draws, among all heads and within each layer, is what pruning curves
     show: they draw their own (`headtool.masks.curves`).
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> scores = headtool.get_method("random")().score(model, examples, seed=1)
+    >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score"]].round(2)
+        layer  head  score
+    23      2     7   0.98
+    29      3     5   0.97
+    24      3     0   0.96
     """
 
     name: ClassVar[str] = "random"

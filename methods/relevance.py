@@ -1,6 +1,6 @@
-"""Layer-wise relevance propagation of what any model predicts to the outputs of its heads.
+"""Layer-wise relevance propagation from a model's prediction to the outputs of its heads.
 
-By which rules relevance moves is in `headtool.methods.relevance_rules`.
+The rules of propagation are in `headtool.methods.relevance_rules`.
 """
 
 from __future__ import annotations
@@ -64,6 +64,11 @@ def propagate(
         Who runs the units, a batch each.
     progress
         Reports progress.
+
+    Returns
+    -------
+    Relevance
+        For every head of the model and every example.
     """
     relevance = np.zeros((len(examples), model.sites.n_heads))
     explained = np.zeros(len(examples))
@@ -124,7 +129,7 @@ def _catcher(outputs: list[Tensor]) -> Callable[..., None]:
 
 
 def _explained(model: ModelAdapter, batch: Batch, logits: Tensor) -> Tensor:
-    """What is explained of each example, [B]; see `Relevance`."""
+    """The number that is explained for each example, shape [B]; see `Relevance`."""
     if model.task == "regression":
         return logits.squeeze(-1)
     if model.task == "classification":

@@ -10,7 +10,7 @@ the rules of AttnLRP (Achtibat et al. 2024). They are applied to functions, not 
 - softmax: its gradient, which is the Taylor rule; its offset keeps the rest (the leak).
 
 With ``conservative`` attention weights are constants instead (Ali et al. 2022): values get all the
-relevance, and none leaks. Biases always keep their share. Functions not named here pass on their
+relevance, and none leaks. Biases always keep their share. Functions not named here keep their
 gradient.
 
 ``alpha-beta`` is the rule of Bach et al. 2015, eq. 60, with alpha = beta = 1/2, as Voita et al.
@@ -22,10 +22,10 @@ size, so that relevance keeps its sign and never exceeds what came in:
 
 Where all contributions have one sign they get all. Attention weights are constants, norms follow
 the identity rule, the rest is as above; nothing leaks. The released code of Voita et al. differs:
-it rescales relevances after every step to what came in (its epsilon of 1e-5, and half of the
+it rescales relevances to their former sum after every step (its epsilon of 1e-5, and half of the
 relevance where there is one sign only, would be lost), spreads biases evenly over the inputs, takes
 norms by their Jacobian, and attention by the Jacobian over queries, keys and values together unless
-``consider_attn_constant`` is set, which is what is done here.
+``consider_attn_constant`` is set, as it is here.
 """
 
 from __future__ import annotations
@@ -90,9 +90,17 @@ _ROUNDING = 1e-6  # contributions of one sign that are less, beside those of the
 
 @contextlib.contextmanager
 def relevance_rules(module: nn.Module, rule: str = "attnlrp") -> Iterator[None]:
-    """Let forward passes inside build a graph whose gradients, times inputs, are relevances.
+    """Change gradients inside the context so that gradient times input is relevance.
 
-    Values stay what they are, up to rounding. Gradients of weights mean nothing here.
+    The values of forward passes do not change, up to rounding. Gradients of weights mean nothing
+    here.
+
+    Parameters
+    ----------
+    module
+        The model whose forward passes run inside the context.
+    rule
+        One of `RULES`; see the module's docstring.
     """
     with contextlib.ExitStack() as stack:
         for part in module.modules():

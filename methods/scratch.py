@@ -54,11 +54,11 @@ class Recipe:
 
 
 class Scratch:
-    """Models of the same configuration as a job's, trained from scratch with some heads closed.
+    """Models of a job's configuration, trained from scratch with some heads closed.
 
     All start from the same fresh weights and see the same batches. The job's model is not touched.
     Heads that are not kept put out zero from the first step to the evaluation, so that nothing of
-    theirs is ever trained: what is trained is the architecture without them.
+    theirs is ever trained: the result is the architecture without them.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Scratch:
         self._examples, self._recipe, self._evaluate = examples, recipe, evaluate
         module = self._job.model.module
         if next(module.parameters()).dtype in (torch.float16, torch.bfloat16):
-            module.float()  # the steps of training from nothing get lost in half precision
+            module.float()  # steps from scratch are too small for half precision
         self._start = {name: weight.clone() for name, weight in module.state_dict().items()}
         self._rows: dict[bytes, dict[str, Any]] = {}
 
@@ -98,7 +98,20 @@ class Scratch:
         return self._recipe.steps * self._recipe.batch_size / len(self._examples)
 
     def row(self, label: str, kept: NDArray[np.bool_]) -> dict[str, Any]:
-        """Train with the heads that are kept, and evaluate; the same heads are trained once."""
+        """Train with some heads and evaluate; each set of heads is trained only once.
+
+        Parameters
+        ----------
+        label
+            What the row calls the model.
+        kept
+            Which heads are open, shape [heads].
+
+        Returns
+        -------
+        dict
+            The row that `evaluate` made.
+        """
         known = self._rows.get(kept.tobytes())
         if known is None:
             self._train(label, kept)

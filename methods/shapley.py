@@ -45,6 +45,21 @@ class Shapley(Method):
     Held & Yang 2022, "Shapley Head Pruning: Identifying and Removing Interference in Multilingual
     Transformers"; Ghorbani & Zou 2019, "Data Shapley", for truncation; Mitchell, Cooper, Frank &
     Holmes 2022, "Sampling Permutations for Shapley Value Estimation", for the pairs.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> scores = headtool.get_method("shapley")(permutations=4).score(model, examples)
+    >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(3)
+        layer  head  score  stderr
+    15      1     7  0.281   0.031
+    7       0     7  0.219   0.094
+    0       0     0  0.094   0.094
+    >>> row = scores.tables["estimate"].loc[0]
+    >>> float(row["all heads"]), float(row["no heads"]), float(row["sum of scores"])
+    (1.0, 0.375, 0.625)
     """
 
     name: ClassVar[str] = "shapley"
@@ -211,7 +226,7 @@ class _Game:
 
 
 def _open_after(order: NDArray[np.int64], steps: int) -> NDArray[np.bool_]:
-    """Which heads are open after so many were closed."""
+    """Which heads are open after that many steps of closing, shape [heads]."""
     is_open = np.ones(len(order), dtype=np.bool_)
     is_open[order[:steps]] = False
     return is_open
@@ -228,7 +243,7 @@ def _end(trace: list[float], none: float, margin: float) -> int | None:
 
 
 def _gains(order: NDArray[np.int64], trace: list[float]) -> NDArray[np.float64]:
-    """What each head was worth when it was closed, zero after the walk's end; [heads]."""
+    """What each head was worth when it was closed; zero after the walk's end. Shape [heads]."""
     gains = np.zeros(len(order))
     gains[order[: len(trace) - 1]] = -np.diff(trace)
     return gains

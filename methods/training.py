@@ -1,4 +1,4 @@
-"""What training gates and training from scratch share: batches, the loss, and a training mode."""
+"""Shared by training gates and training from scratch: batches, the loss, and a training mode."""
 
 from __future__ import annotations
 
@@ -18,7 +18,22 @@ __all__ = ["loss_per_token", "shuffled", "training"]
 
 
 def shuffled(count: int, size: int, seed: int) -> Iterator[NDArray[np.int64]]:
-    """Batches of indices, for ever; each pass over the data has an order of its own."""
+    """Yield batches of example indices without end, in a new order for each pass over the data.
+
+    Parameters
+    ----------
+    count
+        Number of examples.
+    size
+        Examples in a batch; the last batch of a pass may be smaller.
+    seed
+        Seed of the orders.
+
+    Yields
+    ------
+    ndarray
+        Indices in ascending order, shape [size].
+    """
     rng = np.random.default_rng([seed, 2])
     while True:
         order = rng.permutation(count)
@@ -33,7 +48,24 @@ def loss_per_token(
     *,
     label_smoothing: float,
 ) -> Tensor:
-    """Mean loss over the scored tokens of some examples, under gates; differentiable."""
+    """Mean loss over the scored tokens of a batch, with gates on the heads; differentiable.
+
+    Parameters
+    ----------
+    model, examples
+        The model and its data set.
+    index
+        Which examples form the batch, shape [B].
+    gating
+        The gates.
+    label_smoothing
+        Label smoothing of the loss, in [0, 1).
+
+    Returns
+    -------
+    Tensor
+        In nats per token (classification: per example), a scalar.
+    """
     batch = model.collate(examples, index)
     with model.intercept(gating, batch):
         result = finite_forward(model, batch, examples, label_smoothing=label_smoothing)
@@ -42,10 +74,19 @@ def loss_per_token(
 
 @contextlib.contextmanager
 def training(module: nn.Module, weights: Sequence[nn.Parameter], *, seed: int) -> Iterator[None]:
-    """Let only `weights` take gradients, with dropout where there are any; undone afterwards.
+    """Let gradients reach only `weights`, and switch on dropout if there are any; undone on exit.
 
-    Without weights to train the model stays in evaluation mode: dropout would only blur what the
-    gates are told.
+    Without weights to train, the model stays in evaluation mode: dropout would only add noise to
+    the gradients of the gates.
+
+    Parameters
+    ----------
+    module
+        The model.
+    weights
+        Its parameters that are trained; may be empty.
+    seed
+        Seed of dropout. The global random state of torch is restored on exit.
     """
     asked = [(weight, weight.requires_grad) for weight in module.parameters()]
     for weight, _ in asked:

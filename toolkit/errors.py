@@ -17,7 +17,22 @@ class HeadtoolError(Exception):
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` for the closest of `known`, or an empty string."""
+    """Return ``"; did you mean 'x'?"`` for the closest of `known`, or an empty string.
+
+    Parameters
+    ----------
+    name
+        What was given.
+    known
+        The names that exist.
+
+    Examples
+    --------
+    >>> nearest("gradiant", ["ablation", "gradient"])
+    "; did you mean 'gradient'?"
+    >>> nearest("zzz", ["ablation", "gradient"])
+    ''
+    """
     folded = {candidate.lower(): candidate for candidate in known}
     close = difflib.get_close_matches(name.lower(), list(folded), n=1, cutoff=0.65)
     if not close and name.strip("-"):  # perhaps it is cut short
@@ -26,7 +41,22 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> HeadtoolError:
-    """Build the error for a name that does not exist, with the nearest one and all of them."""
+    """Build the error for a name that does not exist, with the nearest one and all of them.
+
+    Parameters
+    ----------
+    what
+        The kind of thing, such as ``method``.
+    name
+        What was given.
+    known
+        The names that exist.
+
+    Examples
+    --------
+    >>> print(unknown("method", "gradiant", ["ablation", "gradient"]))
+    unknown method 'gradiant'; did you mean 'gradient'? (known: ablation, gradient)
+    """
     names = sorted(known)
     listing = ", ".join(names) if names else "none"
     return HeadtoolError(f"unknown {what} '{name}'{nearest(name, names)} (known: {listing})")

@@ -53,7 +53,24 @@ def parse_kinds(text: str) -> tuple[Kind, ...]:
 
 @dataclass(frozen=True)
 class Head:
-    """One attention head: the kind and layer of its site, and its index there (all zero-based)."""
+    """One attention head, written ``kind.layer.index``.
+
+    Attributes
+    ----------
+    kind
+        Kind of attention: ``enc-self``, ``dec-self`` or ``cross``.
+    layer
+        The layer of its site within the kind, from 0.
+    index
+        Its place in the site, from 0.
+
+    Examples
+    --------
+    >>> Head.parse("enc-self.3.7")
+    Head(kind='enc-self', layer=3, index=7)
+    >>> str(Head("cross", 0, 2))
+    'cross.0.2'
+    """
 
     kind: Kind
     layer: int
@@ -214,6 +231,15 @@ class HeadMask:
         The sites that the mask speaks of.
     open
         Boolean array over ``sites.heads``; False means closed (masked, removed).
+
+    Examples
+    --------
+    >>> sites = Sites((AttentionSite("enc-self", 0, 4, 4, 16, "layer.0.output"),))
+    >>> mask = HeadMask.without(sites, [Head("enc-self", 0, 1)])
+    >>> mask.open.tolist()
+    [True, False, True, True]
+    >>> mask.to_michel()
+    'E:1:2'
     """
 
     sites: Sites
@@ -241,7 +267,20 @@ class HeadMask:
 
     @classmethod
     def without(cls, sites: Sites, heads: Iterable[Head]) -> HeadMask:
-        """All heads open but these."""
+        """Close some heads and leave all others open.
+
+        Parameters
+        ----------
+        sites
+            The sites that the mask is over.
+        heads
+            The heads to close.
+
+        Raises
+        ------
+        HeadtoolError
+            For a head that the sites lack.
+        """
         is_open = np.ones(sites.n_heads, dtype=np.bool_)
         for head in heads:
             is_open[sites.position(head)] = False
@@ -265,7 +304,20 @@ class HeadMask:
 
     @classmethod
     def from_json(cls, text: str, sites: Sites) -> HeadMask:
-        """Read what `to_json` wrote, for a model with these sites."""
+        """Read what `to_json` wrote.
+
+        Parameters
+        ----------
+        text
+            The document.
+        sites
+            The sites of the model that the mask is for.
+
+        Raises
+        ------
+        HeadtoolError
+            If it is no such document, or the model lacks a head in it.
+        """
         try:
             document = json.loads(text)
         except json.JSONDecodeError as error:
@@ -291,7 +343,26 @@ class HeadMask:
 
     @classmethod
     def from_huggingface(cls, pruned: Mapping[int, Iterable[int]], sites: Sites) -> HeadMask:
-        """Read ``{layer: [closed heads]}`` for a model with one kind of attention."""
+        """Read ``{layer: [closed heads]}`` for a model with one kind of attention.
+
+        Parameters
+        ----------
+        pruned
+            Closed heads by layer, as ``prune_heads`` of transformers takes them.
+        sites
+            The sites of the model, all of one kind.
+
+        Raises
+        ------
+        HeadtoolError
+            If the sites are of several kinds, or lack one of the heads.
+
+        Examples
+        --------
+        >>> sites = Sites((AttentionSite("enc-self", 0, 4, 4, 16, "layer.0.output"),))
+        >>> [str(head) for head in HeadMask.from_huggingface({0: [1, 3]}, sites).closed]
+        ['enc-self.0.1', 'enc-self.0.3']
+        """
         if len(sites.kinds) != 1:
             raise HeadtoolError(
                 f"{{layer: [heads]}} is ambiguous for a model with {', '.join(sites.kinds)}"
@@ -310,5 +381,19 @@ class HeadMask:
 
     @classmethod
     def from_michel(cls, text: str, sites: Sites) -> HeadMask:
-        """Read space-separated ``E:1:3`` (E enc-self, D dec-self, A cross; one-based)."""
+        """Read the closed heads as Michel et al.'s code writes them, such as ``E:1:3 A:6:2``.
+
+        Parameters
+        ----------
+        text
+            The closed heads, counted from one, separated by spaces; E is enc-self, D dec-self, A
+            cross.
+        sites
+            The sites of the model that the mask is for.
+
+        Raises
+        ------
+        HeadtoolError
+            For what is not a head, or not one of the model's.
+        """
         return cls.without(sites, (Head.parse(word) for word in text.split()))

@@ -19,12 +19,30 @@ class Progress(Protocol):
 
 
 def silent(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
-    """Report nothing."""
+    """Yield the items and report nothing.
+
+    Parameters
+    ----------
+    items
+        What is worked through.
+    total
+        How many items there are.
+    label
+        What is being done.
+    """
     yield from items
 
 
 def labelled(progress: Progress, stage: str) -> Progress:
-    """Put the name of a stage before every label."""
+    """Put the name of a stage before every label.
+
+    Parameters
+    ----------
+    progress
+        Reports the progress.
+    stage
+        Name of the stage; it and a colon go before every label.
+    """
 
     def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
         return progress(items, total=total, label=f"{stage}: {label}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+from pathlib import Path
 
 import pytest
 
@@ -20,7 +21,10 @@ def test_there_are_examples() -> None:
 
 
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
-def test_examples_show_what_they_say(name: str) -> None:
+def test_examples_show_what_they_say(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where examples write
     if name.startswith("headtool.models.fairseq"):
         pytest.importorskip("fairseq")
     module = importlib.import_module(name)

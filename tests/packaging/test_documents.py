@@ -74,7 +74,11 @@ def test_every_method_is_in_the_table() -> None:
     assert set(BUILTIN) <= rows
 
 
-def test_the_python_example_runs(capsys: pytest.CaptureFixture[str]) -> None:
-    (example,) = blocks("README.md", "python")
-    exec(compile(example, "README.md", "exec"), {})
+def test_the_python_examples_run(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where examples write
+    names: dict[str, object] = {}  # an example may go on where the one before ended
+    for example in blocks("README.md", "python"):
+        exec(compile(example, "README.md", "exec"), names)
     assert "gradient" in capsys.readouterr().out

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 
@@ -33,6 +34,19 @@ ORDER = (
     "cli",
 )
 ENTRY_POINTS = ("headtool", "headtool.__main__")
+
+# The same inside reports/.
+REPORTS = (
+    "wording",
+    "blocks",
+    "contents",
+    "terminal",
+    "charts",
+    "findings",
+    "sections",
+    "formats",
+    "writing",
+)
 
 
 def imported(code: str) -> Iterator[tuple[str, int]]:
@@ -74,6 +88,19 @@ def test_nothing_imports_upwards() -> None:
     assert wrong == []
 
 
+def test_reports_do_not_import_upwards() -> None:
+    inside = [
+        (module.split(".")[2], target.split(".")[2], f"{module}:{line} imports {target}")
+        for module, target, line in arrows()
+        if {room(module), room(target)} == {"reports"}
+        and "headtool.reports" not in (module, target)
+    ]
+    assert {name for name, _, _ in inside} <= set(REPORTS)
+    assert len(inside) > 50
+    wrong = [where for by, of, where in inside if REPORTS.index(of) > REPORTS.index(by)]
+    assert wrong == []
+
+
 def test_no_circle_between_files() -> None:
     graph: dict[str, set[str]] = {module: set() for module in MODULES}
     for module, target, _ in arrows():
@@ -82,6 +109,15 @@ def test_no_circle_between_files() -> None:
         tuple(TopologicalSorter(graph).static_order())
     except CycleError as error:
         pytest.fail(f"these import each other: {' -> '.join(error.args[1])}")
+
+
+def test_the_rooms_are_explained_in_their_order() -> None:
+    text = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    table = text.split("| room | what lives there |")[1].split("\n\n")[0]
+    listed = re.findall(r"^\| (?:`(?:toolkit/)?)?(\w+)/?`? \|", table, re.MULTILINE)
+    assert tuple(listed) == ORDER
+    (reports,) = re.findall(r"^\| `reports/` \| (.*), in this order \|", table, re.MULTILINE)
+    assert tuple(re.findall(r"`(\w+)`", reports)) == REPORTS
 
 
 def test_the_ground_is_small() -> None:

@@ -1,4 +1,4 @@
-"""Heads closed for a while, whatever else is done to the model meanwhile."""
+"""Keep heads closed while other code runs the model."""
 
 from __future__ import annotations
 

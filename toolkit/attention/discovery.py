@@ -5,7 +5,7 @@ No family is listed. The same small probe runs several times:
 1. As it is. Every softmax over attention-shaped scores is noted.
 2. With attention probabilities of NaN, which mark all that the heads put out. The first linear
    layer to read NaN is the output projection, and is given its original input back. Whatever else
-   NaN reaches, and be it the prediction, uses the heads past the projection.
+   NaN reaches, the prediction included, uses the heads without going through the projection.
 3. With some heads' probabilities at zero. That must zero exactly those heads' slices of the
    projection's input.
 4. With equal attention for all heads. Those that share keys and values put out the same.
@@ -78,7 +78,7 @@ class _Attention:
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a pass showed: attention and what linear layers read, both in order; the prediction."""
+    """What a pass showed: attention and the inputs of linear layers, in order; the prediction."""
 
     attentions: Sequence[_Attention]
     inputs: Sequence[Tensor]

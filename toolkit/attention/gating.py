@@ -51,7 +51,20 @@ class SiteHandle:
     owner: nn.Module | None = None
 
     def split(self, projected: Tensor, batch: int) -> Tensor:
-        """View the projection's input as [B, T, H, D]."""
+        """View the projection's input head by head.
+
+        Parameters
+        ----------
+        projected
+            The input of the output projection, laid out as `layout` says.
+        batch
+            Rows in the batch, B.
+
+        Returns
+        -------
+        Tensor
+            A view of it, shape [B, T, H, D].
+        """
         heads = (self.site.n_heads, self.site.head_dim)
         if self.layout == "flat":
             return projected.view(batch, -1, *heads)
@@ -59,7 +72,15 @@ class SiteHandle:
         return per_head.transpose(0, 1) if self.layout == "time-first" else per_head
 
     def join(self, contexts: Tensor, like: Tensor) -> Tensor:
-        """Undo `split`."""
+        """Undo `split`.
+
+        Parameters
+        ----------
+        contexts
+            The heads' outputs, shape [B, T, H, D].
+        like
+            The projection's original input, whose shape the result takes.
+        """
         if self.layout == "time-first":
             contexts = contexts.transpose(0, 1)
         return contexts.reshape(like.shape)
@@ -78,8 +99,8 @@ def intercept(handles: Sequence[SiteHandle], handler: Handler, *, batch: int) ->
     batch
         Rows in a batch (only the flat layout needs it).
 
-    Nothing stays attached afterwards, also when a forward pass raises. After that, enter again:
-    the uses of a shared projection are counted, so forward passes inside must be whole.
+    Nothing stays attached afterwards, even when a forward pass raises. Enter again after that: the
+    uses of a shared projection are counted, so forward passes inside must be complete.
     """
     by_module: dict[nn.Module, list[SiteHandle]] = {}
     for handle in handles:

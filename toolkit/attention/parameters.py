@@ -34,6 +34,13 @@ def head_parameters(model: nn.Module, handle: SiteHandle) -> HeadParameters:
 
     The projections of queries, keys and values are the other linear layers of the smallest module
     around the output projection that has any; they may be fused.
+
+    Parameters
+    ----------
+    model
+        The model that the site belongs to.
+    handle
+        The site.
     """
     site = handle.site
     per_head = _size(handle.module, bias=False) // site.n_heads

@@ -48,7 +48,20 @@ class Probe:
 
 
 def as_attention(probabilities: Tensor, probe: Probe) -> Tensor | None:
-    """View softmax results as [B, H, T, S], or None where they are not attention of this probe."""
+    """View a softmax's result as attention, if it has the shape of this probe's.
+
+    Parameters
+    ----------
+    probabilities
+        The result of a softmax, of any shape.
+    probe
+        The probe that ran; its sequence lengths tell attention from other softmaxes.
+
+    Returns
+    -------
+    Tensor or None
+        A view of shape [B, H, T, S]; None for what is not attention.
+    """
     if probabilities.ndim == 3 and probabilities.shape[0] % probe.batch == 0:
         probabilities = probabilities.view(probe.batch, -1, *probabilities.shape[1:])
     if probabilities.ndim != 4 or probabilities.shape[0] != probe.batch:

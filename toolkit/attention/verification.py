@@ -1,4 +1,4 @@
-"""Prove by further passes of the probe that each head is where discovery takes it to be."""
+"""Prove by further passes of the probe that each head is where discovery says it is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["Rerun", "verify", "with_kv_heads"]
 class Rerun:
     """The probe again, with other attention probabilities.
 
-    What linear layers read is replaced by noise, the same in each pass. So no site depends on
+    The inputs of linear layers are replaced by noise, the same in each pass. So no site depends on
     another one, and heads differ whatever the tokens of the probe are.
 
     Attributes
@@ -77,7 +77,7 @@ class Rerun:
 def verify(rerun: Rerun) -> None:
     """Check that head h's probabilities reach slice h of the projection's input, and nothing else.
 
-    Heads are told apart by the bits of their index, so ``2 log2(H)`` passes do.
+    Heads are told apart by the bits of their index, so ``2 log2(H)`` passes suffice.
     """
     originals = rerun.contexts(lambda per_head: per_head)
     for keep in _patterns(max(handle.site.n_heads for handle in rerun.handles)):

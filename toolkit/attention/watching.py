@@ -84,8 +84,29 @@ def explicit_attention(
 ) -> Tensor:
     """Compute `torch.nn.functional.scaled_dot_product_attention` with visible probabilities.
 
-    Takes that function's arguments; `query` is [..., H, T, D]. Rows in which everything is masked
-    give zeros, as there. Dropout is refused: probabilities are only watched in evaluation mode.
+    Rows in which everything is masked give zeros, as there.
+
+    Parameters
+    ----------
+    query, key, value
+        Shapes [..., H, T, D], [..., H, S, D] and [..., H, S, D].
+    attn_mask
+        Booleans (True: visible) or numbers that are added to the scores.
+    dropout_p
+        Must be 0.
+    is_causal
+        Whether a query sees only keys up to its own position.
+    scale
+        What scores are multiplied by; None: ``1 / sqrt(D)``.
+    enable_gqa
+        Whether groups of query heads share keys and values.
+    on_softmax
+        Gets the probabilities [..., H, T, S]; what it returns is used in their place.
+
+    Raises
+    ------
+    ValueError
+        For dropout: probabilities are only watched in evaluation mode.
     """
     if dropout_p:
         raise ValueError("attention probabilities are only watched in evaluation mode")

@@ -1,4 +1,4 @@
-"""What the sentences of the built-in inference data mean.
+"""The meaning of the sentences in the built-in inference data.
 
 Sentences state facts. `relation` decides from the facts alone whether a premise entails or
 contradicts a hypothesis; the grammar in `headtool.builtin.nli` never asserts a label itself.

@@ -55,7 +55,7 @@ OPTIONS = {
     "lr": [PEAK_LR],
     "max_tokens": BATCH_TOKENS,
 }
-"""What a call of ``fairseq-train`` would have been given; fairseq fills in the other defaults."""
+"""The options that ``fairseq-train`` would have been given; fairseq fills in the rest."""
 
 _PAD, _END = 1, 2  # Every dictionary of fairseq has them here; decoding starts with the end symbol.
 
@@ -115,7 +115,15 @@ def train(out: Path, *, seed: int = 0) -> None:
 
 
 def build(args: Namespace, folder: Path) -> tuple[Any, Any]:
-    """Build an untrained fairseq model and its translation task from the folder's dictionaries."""
+    """Build an untrained fairseq model and its translation task from the folder's dictionaries.
+
+    Parameters
+    ----------
+    args
+        fairseq's options.
+    folder
+        Folder with the dictionaries.
+    """
     with silence():
         from fairseq.data import Dictionary
         from fairseq.models.transformer import TransformerModel
@@ -140,7 +148,15 @@ def load(folder: Path) -> tuple[Any, Any]:
 
 @torch.no_grad()
 def measure(model: Any, task: Any, pairs: dict[str, list[str]]) -> dict[str, float]:
-    """Return ``loss`` (nats per token) and ``accuracy`` over target tokens, teacher-forced."""
+    """Return ``loss`` (nats per token) and ``accuracy`` over target tokens, teacher-forced.
+
+    Parameters
+    ----------
+    model, task
+        A fairseq model and its translation task.
+    pairs
+        Sentences by ``source`` and ``target``.
+    """
     model.eval()
     loss, correct, tokens = 0.0, 0, 0
     for batch in _batches(pairs, task):
@@ -153,7 +169,15 @@ def measure(model: Any, task: Any, pairs: dict[str, list[str]]) -> dict[str, flo
 
 
 def greedy_bleu(model: Any, task: Any, pairs: dict[str, list[str]]) -> float:
-    """Return the corpus BLEU of greedy translations."""
+    """Return the corpus BLEU of greedy translations.
+
+    Parameters
+    ----------
+    model, task
+        A fairseq model and its translation task.
+    pairs
+        Sentences by ``source`` and ``target``.
+    """
     import sacrebleu
 
     with silence():

@@ -17,7 +17,7 @@ _LOGGER = logging.getLogger("headtool.data")
 _ROLES = ("text", "text_a", "text_b", "label", "source", "target")
 _EXAMPLE = "text_a=premise,text_b=hypothesis,label=gold_label"
 
-# What headtool, GLUE and the corpora behind it call their columns; the first match wins.
+# Names of columns in headtool, GLUE and the corpora behind it; the first match wins.
 _PAIRS = (
     ("text_a", "text_b"),
     ("sentence1", "sentence2"),

@@ -116,7 +116,7 @@ def read_treebank(files: Sequence[str], *, limit: int | None = None) -> Treebank
     files
         One or more files, read one after the other.
     limit
-        Keep only so many sentences from the start.
+        Keep only this many sentences from the start.
 
     Raises
     ------

@@ -52,12 +52,26 @@ def load_data(
     columns
         Role to column name for tables and hub data, as :func:`parse_columns` returns it.
     limit
-        Keep only so many rows from the start.
+        Keep only this many rows from the start.
+
+    Returns
+    -------
+    TextData
+        The texts and labels by role, with a fingerprint.
 
     Raises
     ------
     HeadtoolError
         If the spec, the columns, the limit or the data is faulty; the message names the remedy.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> data = headtool.load_data("builtin:nli/matched", limit=8)
+    >>> len(data), data.kind
+    (8, 'classification')
+    >>> data.columns["text_a"][0], data.columns["text_b"][0], data.columns["label"][0]
+    ('Not all fiddlers sang indoors.', 'At least three musicians sang indoors.', 'neutral')
     """
     if limit is not None:
         check_limit(limit)

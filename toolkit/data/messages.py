@@ -13,6 +13,13 @@ _ITEMS = 12
 def quoted(value: str, width: int = _WIDTH) -> str:
     r"""Return `value` in quotes with control characters escaped, cut to `width` characters.
 
+    Parameters
+    ----------
+    value
+        The text.
+    width
+        Most characters that are shown.
+
     Examples
     --------
     >>> print(quoted("one\ttwo"), quoted("a long sentence", width=6))

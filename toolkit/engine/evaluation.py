@@ -339,9 +339,16 @@ def _differ(
 def mask_gates(
     mask: HeadMask, model: ModelAdapter, *, rescale: bool = False
 ) -> dict[AttentionSite, Tensor]:
-    """Gates [H] of the sites where a mask closes any head.
+    """Turn a mask into gates, shape [H], of the sites where it closes any head.
 
-    With `rescale`, open heads are multiplied by heads / open heads of the site.
+    Parameters
+    ----------
+    mask
+        The mask.
+    model
+        The model, whose device and sites count.
+    rescale
+        Whether open heads are multiplied by heads / open heads of their site.
     """
     gates = {}
     for site in mask.sites:
@@ -355,7 +362,24 @@ def mask_gates(
 def finite_forward(
     model: ModelAdapter, batch: Batch, examples: Examples, *, label_smoothing: float = 0.0
 ) -> Forward:
-    """Run a batch; a loss that is NaN or infinite is an error that names the examples."""
+    """Run a batch, and refuse losses that are not finite.
+
+    Parameters
+    ----------
+    model
+        The model.
+    batch
+        A batch of the examples.
+    examples
+        The data set, for the message.
+    label_smoothing
+        As for `ModelAdapter.forward`.
+
+    Raises
+    ------
+    HeadtoolError
+        If a loss is NaN or infinite; it names the examples.
+    """
     result = model.forward(batch, label_smoothing=label_smoothing)
     finite = torch.isfinite(result.losses.detach()).cpu().numpy()
     if not finite.all():

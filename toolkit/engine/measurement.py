@@ -260,14 +260,35 @@ def resolve(
 
 
 def described(metric: Metric, search: Search | None) -> dict[str, Any]:
-    """What provenance says of metrics that decode: sacreBLEU's signature and the search."""
+    """Return the provenance of metrics that decode: sacreBLEU's signature and the search.
+
+    Parameters
+    ----------
+    metric
+        The metric.
+    search
+        How it decodes; None for metrics that do not.
+    """
     if not isinstance(metric, TranslationMetric) or search is None:
         return {}
     return {"signature": metric.signature, "search": asdict(search)}
 
 
 def tokenized(metric: Metric, tokenize: str | None) -> Metric:
-    """Let BLEU count other tokens; for other metrics the option is an error."""
+    """Return BLEU over other tokens, or the metric itself.
+
+    Parameters
+    ----------
+    metric
+        The metric.
+    tokenize
+        sacreBLEU's tokens; None for its default.
+
+    Raises
+    ------
+    HeadtoolError
+        If tokens are given for a metric other than BLEU.
+    """
     from headtool.metrics.translation import BLEU
 
     if tokenize is None:
@@ -278,7 +299,17 @@ def tokenized(metric: Metric, tokenize: str | None) -> Metric:
 
 
 def resolved_search(model: ModelAdapter, metric: Metric, asked: Search) -> Search | None:
-    """Fill in the model's own settings; None for metrics that do not decode."""
+    """Return a search with nothing left open; None for metrics that do not decode.
+
+    Parameters
+    ----------
+    model
+        The model, whose own settings fill what is left open.
+    metric
+        The metric.
+    asked
+        The search that was asked for.
+    """
     from headtool.metrics.translation import TranslationMetric
 
     if not isinstance(metric, TranslationMetric):

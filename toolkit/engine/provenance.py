@@ -19,7 +19,26 @@ def provenance(
     metric: str,
     seed: int,
 ) -> dict[str, Any]:
-    """Describe one method's run; everything in it can be written as JSON."""
+    """Describe one method's run: all that is needed to reproduce it.
+
+    Parameters
+    ----------
+    model, examples
+        The model and its tokenised data set, of which the fingerprints are recorded.
+    method
+        Name of the method.
+    options
+        Its options, as JSON can hold them.
+    metric
+        Name of the metric.
+    seed
+        Seed of everything random.
+
+    Returns
+    -------
+    dict
+        As JSON can hold it.
+    """
     return {
         "method": method,
         "options": dict(options),

@@ -139,7 +139,15 @@ def _align(contexts: Tensor, real: Tensor, wanted: int) -> Tensor:
 
 
 def replacement(name: str, *, seed: int = 0) -> Replacement:
-    """Return the replacement called `name`; see `REPLACEMENTS`."""
+    """Return the replacement of a name.
+
+    Parameters
+    ----------
+    name
+        One of `REPLACEMENTS`: ``zero``, ``mean`` or ``resample``.
+    seed
+        Seed of the donors of ``resample``.
+    """
     if name not in REPLACEMENTS:
         raise unknown("replacement", name, REPLACEMENTS)
     return {"zero": Zero(), "mean": Mean(), "resample": Resample(seed)}[name]

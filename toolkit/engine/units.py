@@ -75,7 +75,15 @@ Where a run is kept while it is unfinished, a part that was finished before is n
 def unkept(
     name: str, compute: Callable[[], Mapping[str, NDArray[Any]]]
 ) -> Mapping[str, NDArray[Any]]:
-    """Compute a part, and keep nothing; see `Keep`."""
+    """Compute a part, and keep nothing; see `Keep`.
+
+    Parameters
+    ----------
+    name
+        Name of the part.
+    compute
+        Computes it.
+    """
     return compute()
 
 
@@ -92,7 +100,20 @@ method takes one as `execute`.
 def in_turn(
     units: Sequence[Unit], work: Callable[[Unit], UnitResult]
 ) -> Iterator[tuple[Unit, UnitResult]]:
-    """Run the units one after the other in this process; see `Executor`."""
+    """Run the units one after the other in this process; see `Executor`.
+
+    Parameters
+    ----------
+    units
+        The units.
+    work
+        Runs one of them.
+
+    Yields
+    ------
+    tuple
+        Each unit with its result.
+    """
     for unit in units:
         yield unit, work(unit)
 
@@ -234,7 +255,15 @@ class UnitStore:
             raise HeadtoolError(f"{path} is damaged; delete it to compute it again") from error
 
     def save(self, unit: Unit, result: UnitResult) -> None:
-        """Keep a unit's result; it is there whole or not at all, also after a power cut."""
+        """Keep a unit's result; it is there completely or not at all, even after a power cut.
+
+        Parameters
+        ----------
+        unit
+            The unit.
+        result
+            Its result: arrays by name.
+        """
         try:
             temporary = self._path(unit).with_suffix(".tmp")
             with temporary.open("wb") as file:

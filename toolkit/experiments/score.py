@@ -128,9 +128,13 @@ def score(
     Examples
     --------
     >>> import headtool
-    >>> scoring = headtool.score("builtin:nli", limit=8, methods=["magnitude"])
-    >>> scoring["magnitude"].frame.shape[0]
-    32
+    >>> found = headtool.score(methods=["gradient", "magnitude"], limit=8, out="scores")
+    >>> found["gradient"].frame.nsmallest(2, "rank")[["layer", "head", "score"]].round(2)
+        layer  head  score
+    15      1     7   0.92
+    7       0     7   0.70
+    >>> found.folder
+    PosixPath('scores')
     """
     chosen = [get_method(method)() if isinstance(method, str) else method for method in methods]
     folder = None if out is None else Path(out)

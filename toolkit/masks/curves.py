@@ -130,10 +130,27 @@ class CurveMasks:
         keep_one: bool,
         seed: int,
     ) -> CurveMasks:
-        """Add the random masks to those of the methods.
+        """Add random masks to those of the methods.
 
-        Each draw gives every head a random key, from which come its order among all heads and its
-        order within its layer. Methods share the draws, so that they meet the same rivals.
+        Each draw gives every head a random key, which decides its place among all heads and within
+        its layer. Methods share the draws, so that they meet the same rivals.
+
+        Parameters
+        ----------
+        kind
+            ``all``, or an attention kind.
+        sites
+            The sites that the heads are of; n heads.
+        budgets
+            How many heads are closed at each of the B points.
+        closed
+            By method, which heads are closed, [B, n].
+        draws
+            Number of random masks, and of matched ones for each method.
+        keep_one
+            Whether random masks leave the last head of a layer open.
+        seed
+            Seed of the draws.
         """
         layers = layers_of(sites)
         keys = np.random.default_rng([seed, 7]).random((draws, sites.n_heads))
@@ -153,7 +170,15 @@ class CurveMasks:
         return replace(self, closed=closed, matched={name: self.matched[name] for name in closed})
 
     def mask(self, closed: Closed, model: Sites) -> HeadMask:
-        """Make a mask over all of the model's heads of one row [n]."""
+        """Make a mask over all of the model's heads.
+
+        Parameters
+        ----------
+        closed
+            Which of the n heads are closed: a row of `closed`, `random` or `matched`.
+        model
+            All sites of the model.
+        """
         return HeadMask.without(
             model, [head for head, shut in zip(self.sites.heads, closed, strict=True) if shut]
         )
@@ -165,13 +190,46 @@ def layers_of(sites: Sites) -> NDArray[np.int64]:
 
 
 def spare_last(order: NDArray[np.int64], layers: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Leave out of a removal order the head of every layer that would be its last."""
+    """Leave the last head of every layer out of a removal order, so that it stays.
+
+    Parameters
+    ----------
+    order
+        Numbers of heads, the first to leave first.
+    layers
+        A number per head, equal for heads of one site, shape [n].
+
+    Examples
+    --------
+    >>> spare_last(np.array([3, 0, 2, 1]), np.array([0, 0, 1, 1])).tolist()
+    [3, 0]
+    """
     last = {int(layers[head]): int(head) for head in order}
     return np.array([head for head in order if last[int(layers[head])] != head], dtype=np.int64)
 
 
 def closed_in_order(order: NDArray[np.int64], budgets: tuple[int, ...], heads: int) -> Closed:
-    """Close the first heads of an order, as many as each budget says; [B, n]."""
+    """Close the first heads of an order, as many as each budget says.
+
+    Parameters
+    ----------
+    order
+        Numbers of heads, the first to leave first.
+    budgets
+        How many are closed at each of the B points.
+    heads
+        How many heads there are, n.
+
+    Returns
+    -------
+    ndarray
+        Which heads are closed, shape [B, n].
+
+    Examples
+    --------
+    >>> closed_in_order(np.array([2, 0, 1]), (1, 2), 3).astype(int).tolist()
+    [[0, 0, 1], [1, 0, 1]]
+    """
     closed = np.zeros((len(budgets), heads), dtype=np.bool_)
     for row, budget in zip(closed, budgets, strict=True):
         row[order[:budget]] = True
@@ -185,7 +243,24 @@ def random_closed(
     *,
     keep_one: bool,
 ) -> Closed:
-    """Close heads in the order of random keys [n]; [B, n]."""
+    """Close heads in random order.
+
+    Parameters
+    ----------
+    keys
+        Random numbers, shape [n]; the head with the lowest leaves first.
+    budgets
+        How many are closed at each of the B points.
+    layers
+        A number per head, equal for heads of one site, shape [n].
+    keep_one
+        Whether the last head of a layer stays.
+
+    Returns
+    -------
+    ndarray
+        Which heads are closed, shape [B, n].
+    """
     order = np.argsort(keys)
     if keep_one:
         order = spare_last(order, layers)
@@ -193,7 +268,28 @@ def random_closed(
 
 
 def matched_closed(closed: Closed, keys: NDArray[np.float64], layers: NDArray[np.int64]) -> Closed:
-    """Close as many heads in every layer as `closed` [B, n] does, in the order of random keys."""
+    """Close as many random heads in every layer as a method closes there.
+
+    Parameters
+    ----------
+    closed
+        Which heads a method closes, shape [B, n].
+    keys
+        Random numbers, shape [n]; of a layer, the heads with the lowest leave first.
+    layers
+        A number per head, equal for heads of one site, shape [n].
+
+    Returns
+    -------
+    ndarray
+        Which heads are closed, shape [B, n].
+
+    Examples
+    --------
+    >>> closed = np.array([[True, True, False, False]])
+    >>> matched_closed(closed, np.array([0.5, 0.1, 0.2, 0.9]), np.array([0, 1, 0, 1])).astype(int)
+    array([[0, 1, 1, 0]])
+    """
     result = np.zeros_like(closed)
     for layer in np.unique(layers):
         members = np.flatnonzero(layers == layer)

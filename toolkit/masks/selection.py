@@ -35,7 +35,32 @@ UNITS = ("head", "group")
 
 
 def budget(remove: str | None, keep: int | None, heads: int) -> int:
-    """Read how many of the model's heads are to go: ``40%``, or a number of those to keep."""
+    """Read how many heads are to go, from a share to remove or a number to keep.
+
+    Parameters
+    ----------
+    remove
+        A share of the heads, such as ``40%``; used where `keep` is None.
+    keep
+        How many heads to keep.
+    heads
+        How many the model has.
+
+    Returns
+    -------
+    int
+        Heads to remove, at least 1 and fewer than all.
+
+    Raises
+    ------
+    HeadtoolError
+        If it is no share, or would leave all heads or none.
+
+    Examples
+    --------
+    >>> budget("40%", None, 32), budget(None, 20, 32)
+    (13, 12)
+    """
     if keep is not None:
         if not 1 <= keep < heads:
             raise HeadtoolError(
@@ -98,7 +123,22 @@ def scores_of_ablation(deltas: pd.DataFrame, source: Mapping[str, Any]) -> pd.Da
 
 
 def groups_of(sites: Sites, unit: str) -> NDArray[np.int64]:
-    """Number of the unit that each head goes with, [heads]: itself, or its key/value group."""
+    """Number the units that heads are removed in, shape [heads]: themselves, or key/value groups.
+
+    Parameters
+    ----------
+    sites
+        The model's sites.
+    unit
+        ``head`` or ``group``.
+
+    Examples
+    --------
+    >>> from headtool.heads import AttentionSite
+    >>> sites = Sites((AttentionSite("dec-self", 0, 4, 2, 16, "layer.0.output"),))
+    >>> groups_of(sites, "head").tolist(), groups_of(sites, "group").tolist()
+    ([0, 1, 2, 3], [0, 0, 1, 1])
+    """
     if unit not in UNITS:
         raise unknown("unit", unit, UNITS)
     groups: list[int] = []
@@ -132,7 +172,7 @@ def by_scores(
     Raises
     ------
     HeadtoolError
-        If the scores are of another model, or if so many heads cannot be closed.
+        If the scores are of another model, or if that many heads cannot be closed.
     """
     position = _positions(scores, sites)
     importance = np.full(sites.n_heads, np.inf)
@@ -167,7 +207,18 @@ def by_verdicts(
 ) -> HeadMask:
     """Close the heads with a verdict; a group only if all its heads have it.
 
-    With `keep_one`, the most harmful to lose of a site's heads stays where all would go.
+    Parameters
+    ----------
+    tests
+        Verdicts: kind, layer, head, delta and verdict, for all or some of the heads.
+    sites
+        The model's sites.
+    verdict
+        The verdict, such as ``removable``.
+    unit
+        ``head``, or ``group`` for whole key/value groups.
+    keep_one
+        Keep a head (or group) of every site: the one whose loss changes the metric most.
 
     Raises
     ------
@@ -197,6 +248,13 @@ def by_verdicts(
 
 def from_file(path: Path, sites: Sites) -> HeadMask:
     """Read a mask: headtool's own JSON, ``{layer: [heads]}``, or Michel's ``E:1:3 A:2:1``.
+
+    Parameters
+    ----------
+    path
+        The file.
+    sites
+        The model's sites.
 
     Raises
     ------

@@ -13,7 +13,15 @@ __all__ = ["Ablated", "keep_one_masks", "single_masks"]
 
 @dataclass(frozen=True)
 class Ablated:
-    """A head and the mask that ablates it: it alone closed, or it alone open in its site."""
+    """A head and the mask that ablates it.
+
+    Attributes
+    ----------
+    head
+        The head that the mask is about.
+    mask
+        It alone is closed, or it alone is open in its site.
+    """
 
     head: Head
     mask: HeadMask
@@ -21,6 +29,13 @@ class Ablated:
 
 def single_masks(sites: Sites, heads: Iterable[Head]) -> list[Ablated]:
     """Close one head at a time.
+
+    Parameters
+    ----------
+    sites
+        The sites that the masks are over.
+    heads
+        The heads to close, one mask each.
 
     Raises
     ------
@@ -36,7 +51,15 @@ def single_masks(sites: Sites, heads: Iterable[Head]) -> list[Ablated]:
 
 
 def keep_one_masks(sites: Sites, within: Sites) -> list[Ablated]:
-    """Leave one head of a site of `within` open at a time; a site of one head has none to close."""
+    """Leave one head of a site open at a time.
+
+    Parameters
+    ----------
+    sites
+        The sites that the masks are over.
+    within
+        The sites of the heads that are left alone; one with a single head has none to close.
+    """
     return [
         Ablated(head, HeadMask.without(sites, [other for other in site.heads if other != head]))
         for site in within

@@ -59,6 +59,15 @@ def get_metric(name: str, *, task: str, n_labels: int | None = None) -> Metric:
         classes.
     ValueError
         If the task does not exist, or `n_labels` is needed and missing.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> import numpy as np
+    >>> accuracy = headtool.get_metric("accuracy", task="classification")
+    >>> columns = {"prediction": np.array([0, 2, 1]), "gold": np.array([0, 1, 1])}
+    >>> round(accuracy.compute(columns), 3)
+    0.667
     """
     available = ", ".join(metrics_for(task))
     known = {metric.name for metric in METRICS}

@@ -29,12 +29,31 @@ TASKS = ("classification", "regression", *TOKEN_TASKS)
 
 
 def column(columns: Columns, name: str) -> Array:
-    """Return a raw column as float64."""
+    """Return a raw column as float64.
+
+    Parameters
+    ----------
+    columns
+        Raw columns by name, each of shape [N].
+    name
+        The column wanted.
+    """
     return np.asarray(columns[name], dtype=np.float64)
 
 
 def ratio(numerator: Array, denominator: Array) -> Array:
-    """Divide elementwise; NaN, without a warning, where the denominator is zero."""
+    """Divide elementwise; NaN, without a warning, where the denominator is zero.
+
+    Parameters
+    ----------
+    numerator, denominator
+        Arrays that broadcast together.
+
+    Examples
+    --------
+    >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 0.0])).tolist()
+    [0.5, nan]
+    """
     empty = denominator == 0
     return np.where(empty, np.nan, numerator / np.where(empty, 1.0, denominator))
 
@@ -48,7 +67,7 @@ class Metric(ABC):
     name : str
         Name on the command line.
     unit : str
-        What the value counts, for tables and axes.
+        Unit of the value, for tables and axes.
     higher_is_better : bool
         Direction of the metric.
     tasks : tuple of str

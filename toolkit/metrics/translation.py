@@ -59,7 +59,7 @@ class TranslationMetric(Metric):
 
     @property
     def signature(self) -> str:
-        """What sacreBLEU asks to be reported with a score: the settings and its version."""
+        """The signature that sacreBLEU asks to report with a score: its settings and version."""
         scorer = self._scorer()
         scorer.num_refs = 1
         return f"{type(scorer).__name__}|{scorer.get_signature().format()}"

@@ -112,7 +112,15 @@ class ModelAdapter(ABC):
         return digest.hexdigest()
 
     def intercept(self, handler: Handler, batch: Batch) -> AbstractContextManager[None]:
-        """Let `handler` see and change the heads' outputs in every forward pass inside."""
+        """Let `handler` see and change the heads' outputs in every forward pass inside.
+
+        Parameters
+        ----------
+        handler
+            Gets each site with its heads' outputs; see `headtool.attention.gating.Handler`.
+        batch
+            The batch that will run.
+        """
         return intercept(self.handles, handler, batch=len(batch))
 
     # -- what every library answers ------------------------------------------------------------
@@ -133,7 +141,15 @@ class ModelAdapter(ABC):
 
     @abstractmethod
     def collate(self, examples: Examples, index: NDArray[np.int64]) -> Batch:
-        """Pad some examples into a batch on the model's device."""
+        """Pad some examples into a batch on the model's device.
+
+        Parameters
+        ----------
+        examples
+            The data set.
+        index
+            Which of them, [B].
+        """
 
     @abstractmethod
     def forward(self, batch: Batch, *, label_smoothing: float = 0.0) -> Forward:

@@ -66,7 +66,15 @@ class Pieces(ABC, Generic[M]):
 
     @abstractmethod
     def ids(self, batch: Batch, kind: Kind) -> Tensor:
-        """Token ids at the positions of one kind of self-attention, [B, T]."""
+        """Return token ids at the positions of one kind of self-attention, [B, T].
+
+        Parameters
+        ----------
+        batch
+            The batch.
+        kind
+            The kind of self-attention.
+        """
 
     @abstractmethod
     def special(self, kind: Kind) -> list[int]:
@@ -74,7 +82,15 @@ class Pieces(ABC, Generic[M]):
 
     @abstractmethod
     def surface(self, token: int, kind: Kind) -> str:
-        """Return the text that a token stands for, without its marks."""
+        """Return the text that a token stands for, without its marks.
+
+        Parameters
+        ----------
+        token
+            Its id.
+        kind
+            The kind of self-attention, which decides the side of a translation model.
+        """
 
     @abstractmethod
     def size(self, kind: Kind) -> int:
@@ -82,7 +98,15 @@ class Pieces(ABC, Generic[M]):
 
     @abstractmethod
     def numbers(self, symbols: Sequence[str], kind: Kind) -> list[int]:
-        """Ids of tokens in the notation of the model's own vocabulary; -1 for those not in it."""
+        """Return the ids of tokens; -1 for those not in the vocabulary.
+
+        Parameters
+        ----------
+        symbols
+            Tokens in the notation of the model's own vocabulary.
+        kind
+            The kind of self-attention, which decides the side of a translation model.
+        """
 
     @abstractmethod
     def row(self, ids: Sequence[int]) -> Row:
@@ -152,7 +176,20 @@ def unmarked(symbol: str) -> str:
 
 
 def trimmed(text: str, start: int, end: int) -> Span:
-    """Leave out white space at both ends; some tokenizers count the space before a word in."""
+    """Leave out white space at both ends of a span: some tokenizers count the space before a word.
+
+    Parameters
+    ----------
+    text
+        The text.
+    start, end
+        First character of the span, and its end.
+
+    Examples
+    --------
+    >>> trimmed("a cat ", 1, 6)
+    (2, 5)
+    """
     part = text[start:end]
     start += len(part) - len(part.lstrip())
     end -= len(part) - len(part.rstrip())

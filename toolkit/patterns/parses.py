@@ -2,7 +2,7 @@
 
 A unit is a word's tokens. Words that share a token are one unit: the words of a multiword token
 that cannot be told apart in the text, and words across which the tokenizer drew a token. Arcs
-within a unit are left out, and so are words of which the tokenizer makes nothing.
+within a unit are left out, and so are words for which the tokenizer has no token.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.engine.observation import Summary
+from headtool.engine.observation import Statistic, Summary
 from headtool.heads import AttentionSite, Kind, Sites
 from headtool.models.base import Batch, at_least_float32
 from headtool.patterns.parses import Parse
@@ -68,7 +68,7 @@ def baseline_offsets(instances: Iterable[Instances]) -> dict[str, int]:
     }
 
 
-class SyntacticRoles:
+class SyntacticRoles(Statistic):
     """Statistic for `headtool.engine.observation.observe`: hits by relation and direction.
 
     Parameters

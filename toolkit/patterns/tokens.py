@@ -33,7 +33,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.engine.observation import Summary
+from headtool.engine.observation import Statistic, Summary
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Kind, Sites
 from headtool.models.base import Batch, Examples, ModelAdapter, at_least_float32
@@ -92,7 +92,7 @@ class Vocabulary:
         self.counts = torch.as_tensor(counts, dtype=torch.float64)
 
     def set_common(self, types: int) -> int:
-        """Call so many types frequent, and those tied with the last of them; return how many."""
+        """Call this many types frequent, and those tied with the last of them; return how many."""
         counts = self.counts[self.counts > 0].sort(descending=True).values
         if types == 0:
             self.common = float("inf")
@@ -102,7 +102,7 @@ class Vocabulary:
 
 
 class _Context:
-    """What one batch offers, whatever the head: who may look at whom."""
+    """What one batch offers to every head: which keys each query can see."""
 
     def __init__(self, batch: Batch, vocabulary: Vocabulary) -> None:
         kind = vocabulary.kind
@@ -164,10 +164,19 @@ _ROLES = (
 )
 
 
-class TokenRoles:
+class TokenRoles(Statistic):
     """Statistic for `headtool.engine.observation.observe`: counts of roles of one kind's heads.
 
     `token_roles` and `repeat_roles` make it.
+
+    Parameters
+    ----------
+    vocabulary
+        What is known of the tokens of one kind of attention.
+    sites
+        Attention sites of the model; those of other kinds are ignored.
+    roles
+        The roles to count.
 
     Attributes
     ----------
@@ -257,7 +266,17 @@ class _Asked:
 
 
 def token_roles(vocabulary: Vocabulary, sites: Sites, names: Collection[str]) -> TokenRoles:
-    """Return the statistic of the roles of these names, for the sites of the vocabulary's kind."""
+    """Return the statistic that counts some roles of the heads of one kind.
+
+    Parameters
+    ----------
+    vocabulary
+        What is known of the tokens of one kind of attention.
+    sites
+        Attention sites of the model.
+    names
+        Names of roles; see the table above. Those that are not about single tokens are ignored.
+    """
     return TokenRoles(vocabulary, sites, [role for role in _ROLES if role.name in names])
 
 
@@ -267,10 +286,24 @@ def token_roles(vocabulary: Vocabulary, sites: Sites, names: Collection[str]) ->
 def random_repeats(
     pieces: Pieces[ModelAdapter], *, batch_tokens: int, seed: int
 ) -> tuple[Examples, int]:
-    """Make sequences of random ordinary tokens, each said twice, and say how many tokens once is.
+    """Make sequences of random ordinary tokens, each said twice.
 
     64 sequences of 32 tokens, drawn without repetition within a sequence (with, where the
     vocabulary is smaller), after the special tokens that the tokenizer puts before a text.
+
+    Parameters
+    ----------
+    pieces
+        The model's tokens.
+    batch_tokens
+        Token budget of a batch, padding included.
+    seed
+        Seed of the tokens.
+
+    Returns
+    -------
+    examples, once
+        The sequences, and how many tokens are said before they are said again.
 
     Raises
     ------
@@ -299,7 +332,17 @@ def random_repeats(
 
 
 def repeat_roles(vocabulary: Vocabulary, sites: Sites, once: int) -> TokenRoles:
-    """Return the statistic of induction heads, for what `random_repeats` made."""
+    """Return the statistic of induction heads, for the sequences that `random_repeats` made.
+
+    Parameters
+    ----------
+    vocabulary
+        What is known of the decoder's tokens.
+    sites
+        Attention sites of the model.
+    once
+        How many tokens are said before they are said again.
+    """
 
     def after_first(context: _Context) -> Tensor:
         # The second half of the tokens asks; each looks for what followed it the first time.

@@ -25,10 +25,27 @@ def load_pruned(folder: str | Path) -> nn.Module:
         What ``headtool prune`` wrote, or what ``save_pretrained`` or a ``Trainer`` wrote of such a
         model later.
 
+    Returns
+    -------
+    torch.nn.Module
+        The library's own model, with the heads removed.
+
     Raises
     ------
     HeadtoolError
         If there is no pruned model, or if record and weights do not fit together.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> from headtool.pruning.saving import save_pruned
+    >>> from headtool.pruning.smaller import prune
+    >>> model = headtool.load_model("builtin:nli")
+    >>> smaller = prune(model, headtool.HeadMask.without(model.sites, model.sites.heads[:6]))
+    >>> save_pruned(smaller, Path("smaller"), source={"by": "hand"}, force=False)
+    >>> loaded = headtool.load_pruned("smaller")
+    >>> loaded.bert.encoder.layer[0].attention.self.query.weight.shape
+    torch.Size([24, 96])
     """
     place = Path(os.path.expanduser(folder))
     record = read_record(place)

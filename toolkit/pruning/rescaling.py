@@ -137,7 +137,7 @@ def _fit(
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a forward pass showed at a site.
+    """What a forward pass showed at one site.
 
     `contexts` are the heads' outputs [B, T, H, D]; `stream` is what their projection was added to
     [B, T, width], None where it was not added to anything as it was.

@@ -61,7 +61,14 @@ class Contender:
 
 
 def contenders(whole: ModelAdapter, pruned: ModelAdapter) -> list[Contender]:
-    """The whole model, the same with the pruned one's missing heads masked, and the pruned one.
+    """Return the models to time: whole, with the pruned one's missing heads masked, and pruned.
+
+    Parameters
+    ----------
+    whole
+        The whole model.
+    pruned
+        The same without some heads.
 
     Raises
     ------
@@ -182,6 +189,17 @@ def median_interval(values: NDArray[np.float64], level: float = 0.95) -> tuple[f
 
     Of the intervals between the k-th smallest and the k-th largest value, the narrowest whose
     coverage ``1 - 2 P(Binomial(n, 1/2) < k)`` is at least `level`; NaN where there is none.
+
+    Parameters
+    ----------
+    values
+        Shape [n].
+    level
+        Least coverage.
+
+    Returns
+    -------
+    median, low, high : float
     """
     from scipy.stats import binom
 

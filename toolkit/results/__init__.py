@@ -1,1 +1,1 @@
-"""What comes out of a model, and the folders it is kept in."""
+"""Results of running a model, and the folders that keep them."""

@@ -161,7 +161,7 @@ def _unwritable(folder: Path, error: OSError) -> HeadtoolError:
 
 
 def describe_file(path: Path) -> dict[str, Any]:
-    """Return a file's ``bytes`` (its size) and ``sha256``, by which a manifest knows it again."""
+    """Return a file's size in ``bytes`` and its ``sha256``, for the manifest."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}

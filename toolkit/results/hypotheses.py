@@ -45,7 +45,7 @@ class Hypotheses:
 
     @cached_property
     def unchanged(self) -> NDArray[np.float64]:
-        """Per mask, the share of sentences that it translates as the whole model does."""
+        """Share of sentences that each mask translates as the whole model does, [masks]."""
         return np.array(
             [
                 np.mean([text == same for text, same in zip(row, self.whole, strict=True)])
@@ -61,7 +61,7 @@ class Hypotheses:
         references
             One text per example.
         metric
-            What the outcomes are to hold the statistics of.
+            The metric whose statistics the outcomes hold.
         """
         seen: dict[tuple[int, str], int] = {}  # most masks change few sentences
         rows = np.array(
@@ -98,7 +98,15 @@ class Hypotheses:
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, masks: Sequence[HeadMask]) -> Hypotheses:
-        """Read what `to_frame` wrote for these masks."""
+        """Read what `to_frame` wrote.
+
+        Parameters
+        ----------
+        frame
+            The frame.
+        masks
+            The masks whose translations are wanted, all of them in the frame or unchanged.
+        """
         labels = frame["mask"].astype(str)
         whole = tuple(frame.loc[labels == "", "text"])
         changed = dict(iter(frame.groupby(labels)))

@@ -84,7 +84,7 @@ class Outcomes:
             name: np.concatenate([values, self.masked[name].ravel()])
             for name, values in self.whole.items()
         }
-        # By codes: an array of so many long names would not fit into memory.
+        # By codes: an array of all these long names would not fit into memory.
         codes, categories = pd.factorize(pd.Series(names))
         return pd.DataFrame(
             {
@@ -96,7 +96,15 @@ class Outcomes:
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame, sites: Sites) -> Outcomes:
-        """Read what `to_frame` wrote, for a model with these sites."""
+        """Read what `to_frame` wrote.
+
+        Parameters
+        ----------
+        frame
+            The frame.
+        sites
+            The sites of the model that it is of.
+        """
         names = [name for name in frame.columns if name not in ("mask", "example")]
         labels = frame["mask"].drop_duplicates().astype(str).tolist()
         count = len(frame) // len(labels)

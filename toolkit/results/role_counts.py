@@ -23,6 +23,11 @@ class RoleCounts:
     sampling units: with hits h, queries n and the hits e expected of a baseline, all by sentence,
     the sums of h, n, e, h^2, hn, n^2 and (h - e)^2 give shares and their variances.
 
+    Parameters
+    ----------
+    role, details, sites, guesses
+        The attributes of these names.
+
     Attributes
     ----------
     role
@@ -74,7 +79,17 @@ class RoleCounts:
     def add_hits(
         self, site: AttentionSite, detail: Numbers, hits: Array, queries: Array, expected: Array
     ) -> None:
-        """Take in a site's hits [P, H] on the same pairs."""
+        """Take in a site's hits on the same pairs of a sentence and a variant.
+
+        Parameters
+        ----------
+        site
+            The site, with H heads.
+        detail, queries, expected
+            As for `add_queries`, shape [P].
+        hits
+            Hits of each head, shape [P, H].
+        """
         columns = self.sites.columns(site)
         for sums, values in (
             (self.hits, hits),

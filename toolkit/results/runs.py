@@ -99,8 +99,8 @@ class Run:
         Parameters
         ----------
         metric
-            What they must hold the statistics of. Metrics of translations are computed from the
-            texts, if the run keeps these; any other that is missing is a `HeadtoolError`.
+            The metric whose statistics they must hold. Metrics of translations are computed from
+            the texts, if the run keeps these; any other that is missing is a `HeadtoolError`.
         """
         from headtool.heads import AttentionSite, Sites
         from headtool.metrics.translation import TranslationMetric
@@ -111,7 +111,7 @@ class Run:
         sites = Sites(tuple(AttentionSite(**{str(k): v for k, v in row.items()}) for row in rows))
         outcomes = Outcomes.from_frame(self.table(f"{prefix}outcomes"), sites)
         if not isinstance(metric, TranslationMetric):
-            # What a model returns always has a loss; a run of translations has nothing of it.
+            # What a model returns always has a loss; a run of translations has none.
             if metric is not None and "loss" not in outcomes.whole:
                 raise self._lacks(metric)
             return outcomes

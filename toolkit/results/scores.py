@@ -29,7 +29,15 @@ __all__ = [
 
 
 def head_frame(sites: Sites, **columns: Any) -> pd.DataFrame:
-    """Tidy frame with a row per head in canonical order: kind, layer, head and `columns`."""
+    """Tabulate heads in canonical order: kind, layer, head, then further columns.
+
+    Parameters
+    ----------
+    sites
+        The sites whose heads have rows.
+    **columns
+        Further columns by name, each of shape [heads].
+    """
     import pandas as pd
 
     heads = sites.heads
@@ -50,9 +58,31 @@ def score_frame(
     stderr: NDArray[np.float64],
     **columns: NDArray[Any],
 ) -> pd.DataFrame:
-    """Build the table ``scores`` with further `columns`; rank 1 is the most important head.
+    """Tabulate scores, the table ``scores`` and further columns; rank 1 is the most important head.
 
     Equal scores are ranked in canonical order, so that a pruning order always exists.
+
+    Parameters
+    ----------
+    method
+        Name of the method.
+    sites
+        The sites whose heads are scored.
+    score
+        Shape [heads]; higher means more important.
+    stderr
+        Standard errors, shape [heads]; NaN where there are none.
+    **columns
+        Further columns by name, each of shape [heads].
+
+    Examples
+    --------
+    >>> from headtool.heads import AttentionSite
+    >>> sites = Sites((AttentionSite("enc-self", 0, 2, 2, 16, "layer.0.output"),))
+    >>> score_frame("mine", sites, np.array([0.1, 0.4]), np.array([np.nan, np.nan]))
+      method      kind  layer  head  score  stderr  rank
+    0   mine  enc-self      0     0    0.1     NaN     2
+    1   mine  enc-self      0     1    0.4     NaN     1
     """
     rank = np.empty(len(score), dtype=np.int64)
     rank[np.argsort(-score, kind="stable")] = np.arange(1, len(score) + 1)
@@ -88,7 +118,8 @@ class HeadScores:
         a head. A higher score means more important; `stderr` is the standard error over examples
         (NaN where the method has none); rank 1 is the most important head.
     provenance
-        What reproduces it: method, options, model and data fingerprints, seed, versions.
+        What is needed to reproduce it: method, options, fingerprints of model and data, seed,
+        versions.
     tables
         Further tables of the method by name.
     weights

@@ -1,4 +1,4 @@
-"""What a model costs: parameters and floating-point operations, in all and in its attention."""
+"""What a model costs: parameters and floating-point operations, in total and in its attention."""
 
 from __future__ import annotations
 

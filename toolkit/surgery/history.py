@@ -1,4 +1,4 @@
-"""What was removed from a model, which travels with the model."""
+"""The record of what was removed from a model, which travels with it."""
 
 from __future__ import annotations
 
@@ -59,7 +59,15 @@ class History:
         ]
 
     def after(self, mask: HeadMask, step: Mapping[str, Any]) -> History:
-        """Add a step that removed what a mask of the present model closes."""
+        """Return the history with one more step.
+
+        Parameters
+        ----------
+        mask
+            A mask of the model as it is now.
+        step
+            The plan that removes what it closes.
+        """
         closed = {str(head) for head in mask.closed}
         kept = {
             site: [
@@ -84,6 +92,14 @@ def _recorded(module: nn.Module) -> dict[str, Any] | None:
 
 
 def record_history(module: nn.Module, history: History) -> None:
-    """Let a module carry its history; a transformers model saves it with its configuration."""
+    """Attach a history to a module; a transformers model saves it with its configuration.
+
+    Parameters
+    ----------
+    module
+        The module of the pruned model; it is changed.
+    history
+        What was removed.
+    """
     place: Any = getattr(module, "config", module)
     place.headtool_pruned = history.to_json()

@@ -1,7 +1,7 @@
-"""What stands in for parts of a model where smaller layers alone do not do.
+"""Stand-ins for parts of a model, where making layers smaller is not enough.
 
-That is where heads share keys and values unevenly, where an attention has no head left, and where
-attention is given, or hands on, something with a slice for each head.
+They are needed where heads share keys and values unevenly, where an attention has no head left, and
+where attention receives, or passes on, something with a slice for each head.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Nothing(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """Nothing to initialise, for libraries that initialise whatever has been a projection."""
+        """An empty weight, for libraries that initialise every module that was a projection."""
         return torch.empty(0)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -71,7 +71,15 @@ class Nothing(nn.Module):
 
 
 class BiasOnly(nn.Module):
-    """Output projection of an attention without heads: its bias is all that is left."""
+    """Output projection of an attention without heads: its bias is all that is left.
+
+    Parameters
+    ----------
+    bias
+        The bias; None for zeros.
+    width
+        Width of the output.
+    """
 
     def __init__(self, bias: nn.Parameter | None, width: int) -> None:
         super().__init__()
@@ -80,7 +88,7 @@ class BiasOnly(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """Nothing to initialise; see `Nothing`."""
+        """An empty weight; see `Nothing`."""
         return torch.empty(0)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -90,10 +98,17 @@ class BiasOnly(nn.Module):
 
 
 class ConfigView:
-    """A configuration seen by one layer, in which some values are its own.
+    """A configuration as one layer sees it, with some values of its own.
 
-    Everything else is read from the model's configuration at the time, so that settings such as the
-    attention implementation still reach the layer.
+    Everything else is read from the model's configuration when it is asked for, so that settings
+    such as the attention implementation still reach the layer.
+
+    Parameters
+    ----------
+    config
+        The model's configuration.
+    own
+        The layer's own values by name.
     """
 
     def __init__(self, config: Any, own: Mapping[str, int]) -> None:
@@ -152,6 +167,8 @@ class SharedBias:
     ----------
     kept
         The slices that belong to this layer's heads.
+    full
+        The bias of the forward pass that is under way, with all slices; None between passes.
     """
 
     kept: Sequence[int]
@@ -160,19 +177,47 @@ class SharedBias:
     def before(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Narrow the bias that comes in."""
+        """Forward pre-hook: narrow the bias that comes in.
+
+        Parameters
+        ----------
+        module
+            The attention.
+        args, kwargs
+            The arguments of its forward pass.
+        """
         self.full = kwargs.get("position_bias")
         if self.full is None:
             return args, kwargs
         return args, {**kwargs, "position_bias": self.full[:, list(self.kept)]}
 
     def looked_up(self, module: nn.Module, args: Any, values: Tensor) -> Tensor:
-        """Narrow what was looked up in the table, [T, S, H]."""
+        """Forward hook of the table of biases: keep the slices of the layer's heads.
+
+        Parameters
+        ----------
+        module
+            The table.
+        args
+            Its arguments.
+        values
+            What was looked up, shape [T, S, H].
+        """
         self.full = values.permute(2, 0, 1)[None]
         return values[..., list(self.kept)]
 
     def after(self, module: nn.Module, args: Any, output: tuple[Any, ...] | None) -> Any:
-        """Hand on the whole bias; where the forward pass raised, there is no output."""
+        """Forward hook: hand on the whole bias.
+
+        Parameters
+        ----------
+        module
+            The attention.
+        args
+            The arguments of its forward pass.
+        output
+            What it returned; None where it raised.
+        """
         whole, self.full = self.full, None
         return None if output is None else (output[0], whole, *output[2:])
 

@@ -1,4 +1,4 @@
-"""What to change in a model so that some of its heads are gone: made, written down, carried out.
+"""The changes that remove heads from a model: written down, read back and carried out.
 
 A plan names modules and parameters of the model and can be carried out on any copy of it, trained
 or freshly built. That is how a pruned model is loaded again.
@@ -38,7 +38,7 @@ _NUMBERS: Mapping[str, tuple[str, ...]] = {
     "width": ("all_head_size", "embed_dim", "inner_dim", "split_size"),
     "kv_width": ("kv_dim",),
 }
-"""What attention modules call their numbers. A wrong guess would not pass the comparison."""
+"""Names of the numbers in attention modules. A wrong guess would not pass the comparison."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class EmptyAttention:
     owner
         The module that computes the attention.
     projection
-        Its output projection, of which the bias stays.
+        Its output projection; only the bias stays.
     inputs
         The linear layers before it, with the width of the zeros that they put out instead.
     """
@@ -114,7 +114,22 @@ def ranges(indices: Sequence[int]) -> Ranges:
 
 
 def sizes(owner: nn.Module, *, heads: int, kv_heads: int, head_dim: int) -> dict[str, int]:
-    """Attributes by which a module knows so many heads, under the names that it uses."""
+    """Find the attributes from which a module knows its number of heads.
+
+    Parameters
+    ----------
+    owner
+        The module.
+    heads, kv_heads
+        Query heads, and heads of keys and values.
+    head_dim
+        Width of a head.
+
+    Returns
+    -------
+    dict
+        New values by attribute; only attributes that the module has.
+    """
     values = {
         "heads": heads,
         "kv_heads": kv_heads,
@@ -135,6 +150,13 @@ def sizes(owner: nn.Module, *, heads: int, kv_heads: int, head_dim: int) -> dict
 
 def carry_out(plan: Plan, model: nn.Module) -> None:
     """Change a model as planned.
+
+    Parameters
+    ----------
+    plan
+        The plan.
+    model
+        The model to change, in place.
 
     Raises
     ------

@@ -34,7 +34,7 @@ _TOLERANCE = {
     torch.float16: 0.01,
 }
 
-# What attention code that was written for one number of heads raises when it gets another.
+# Raised by attention code that was written for another number of heads.
 _FAILURES = (
     AssertionError,
     AttributeError,
@@ -118,7 +118,13 @@ def remove_heads(
 
 
 def relative_difference(actual: Tensor, wanted: Tensor) -> float:
-    """Largest absolute difference, relative to the largest absolute value wanted."""
+    """Largest absolute difference, relative to the largest absolute value wanted.
+
+    Parameters
+    ----------
+    actual, wanted
+        Tensors of one shape.
+    """
     if actual.shape != wanted.shape:
         return float("inf")
     difference = (actual.double() - wanted.double()).abs().max()
@@ -126,7 +132,17 @@ def relative_difference(actual: Tensor, wanted: Tensor) -> float:
 
 
 def scale_projection(module: nn.Module, site: AttentionSite, factors: Tensor) -> None:
-    """Multiply the columns of a site's output projection by its heads' factors."""
+    """Multiply the columns of a site's output projection by its heads' factors.
+
+    Parameters
+    ----------
+    module
+        The model; it is changed in place.
+    site
+        The site.
+    factors
+        One per head, shape [H].
+    """
     projection: Any = module.get_submodule(site.projection)
     if isinstance(projection, BiasOnly):
         return
@@ -138,7 +154,20 @@ def scale_projection(module: nn.Module, site: AttentionSite, factors: Tensor) ->
 
 
 def open_gates(handles: Sequence[SiteHandle], mask: HeadMask) -> dict[AttentionSite, Tensor]:
-    """Gates of the mask's sites [H]; a mask that closes everything is refused."""
+    """Return a mask as gates of zero and one by site, each of shape [H].
+
+    Parameters
+    ----------
+    handles
+        The sites of the model.
+    mask
+        Which heads are open.
+
+    Raises
+    ------
+    HeadtoolError
+        If the mask closes every head.
+    """
     gates = {
         handle.site: torch.from_numpy(mask.at(handle.site).copy()).to(
             next(handle.module.parameters())

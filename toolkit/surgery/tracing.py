@@ -54,7 +54,7 @@ class TracedAttention:
         The parameters with slices per head, by their name in the model; not the output projection.
     outputs
         All linear layers before the heads' outputs, by their name in the model; None for a layer
-        of which every head reads everything.
+        that every head reads in full.
     arguments
         The arguments of `module` with slices per head.
     """
@@ -125,7 +125,15 @@ def trace(model: nn.Module, handles: Sequence[SiteHandle], probe: Probe) -> list
 
 
 def unit_name(model: nn.Module, handle: SiteHandle) -> str:
-    """Name of the smallest module around both the attention and its projection."""
+    """Name of the smallest module around both the attention and its projection.
+
+    Parameters
+    ----------
+    model
+        The model.
+    handle
+        The site.
+    """
     owner: str = next(name for name, part in model.named_modules() if part is handle.owner)
     if handle.site.projection.startswith(f"{owner}."):
         return owner

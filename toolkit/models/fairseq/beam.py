@@ -47,6 +47,8 @@ class BeamSearch:
         Settings; `max_length` counts the end-of-sentence token, which is `end`.
     tolerance
         A decision by less than this is a tie: rounding decides it.
+    device
+        Where the tensors are.
     """
 
     def __init__(
@@ -97,7 +99,15 @@ class BeamSearch:
         return missing & (self.scores > -torch.inf) & self.useful(shown, tokens, self.tolerance)
 
     def useful(self, values: Tensor, tokens: Tensor, slack: float) -> Tensor:
-        """Which prefixes score no lower than the next live prefixes will, or by `slack` only."""
+        """Return which prefixes score at most `slack` below the next live ones, [A, beam].
+
+        Parameters
+        ----------
+        values, tokens
+            As for `step`.
+        slack
+            How far a prefix may score below, in nats.
+        """
         lasting = values.masked_fill(tokens == self.end, -torch.inf)
         total = (lasting + self.scores[:, :, None]).flatten(1)
         threshold = total.topk(self.beam, dim=1).values[:, -1:]

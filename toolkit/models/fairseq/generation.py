@@ -23,7 +23,15 @@ _TIE = 5e-5  # log-probabilities are computed in another order here, and differ 
 
 
 class FairseqGenerator(Generator):
-    """Decodes with a fairseq model."""
+    """Decodes with a fairseq model.
+
+    Parameters
+    ----------
+    model
+        The model.
+    search
+        The settings; what they leave open is the model's own.
+    """
 
     model: FairseqNetwork
 
@@ -122,7 +130,19 @@ class FairseqGenerator(Generator):
 def fixed_length(
     model: FairseqNetwork, *, batch: int, length: int, beam: int
 ) -> Callable[[], object]:
-    """Let fairseq generate exactly so many tokens; see `ModelAdapter.decoding`."""
+    """Prepare fairseq's generation of an exact number of tokens; see `ModelAdapter.decoding`.
+
+    Parameters
+    ----------
+    model
+        The model.
+    batch
+        Rows.
+    length
+        Tokens that each row generates, and that its source has.
+    beam
+        Width of the beam.
+    """
     from fairseq.sequence_generator import SequenceGenerator
 
     generator = SequenceGenerator(

@@ -65,7 +65,17 @@ class Source:
         return cls(keys, torch.cat([wide(source.bias, -torch.inf, 3) for source in sources]))
 
     def attend(self, layer: int, queries: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Attend from queries [B, T, E] (or [R, 1, E] with the source of each row)."""
+        """Attend from queries to the source.
+
+        Parameters
+        ----------
+        layer
+            The layer of the decoder.
+        queries
+            Scaled queries, [B, T, E], or [R, 1, E] with `rows`.
+        rows
+            The source of each of R queries; None: queries are batched as the source is.
+        """
         keys, values = self.keys[layer]
         bias = self.bias
         if rows is not None:
@@ -75,7 +85,22 @@ class Source:
 
 
 def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
-    """Attend from scaled queries [B, T, E] to keys [B, H, S, D]; returns [B, T, E]."""
+    """Attend from queries to keys.
+
+    Parameters
+    ----------
+    queries
+        Scaled queries, [B, T, E].
+    keys, values
+        Shape [B, H, S, D].
+    bias
+        Added to the scores; None for nothing.
+
+    Returns
+    -------
+    Tensor
+        Shape [B, T, E].
+    """
     size, heads, _, width = keys.shape
     per_head = queries.view(size, -1, heads, width).transpose(1, 2)
     result = functional.scaled_dot_product_attention(

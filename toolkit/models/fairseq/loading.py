@@ -56,7 +56,17 @@ class Loaded:
 def load_parts(
     path: Path, *, spec: str, data: str | None, bpe: str | None, trust_checkpoint: bool
 ) -> Loaded:
-    """Load what a checkpoint and the files beside it hold; see `FairseqModel.load`."""
+    """Load what a checkpoint and the files beside it hold; see `FairseqModel.load`.
+
+    Parameters
+    ----------
+    path
+        The checkpoint.
+    spec
+        What to call the model in messages.
+    data, bpe, trust_checkpoint
+        As for `FairseqModel.load`, where `data` is called `fairseq_data`.
+    """
     require_fairseq(spec)
     checkpoint = load_checkpoint(path, trust=trust_checkpoint)
     options, weights = recorded_options(checkpoint), checkpoint.get("model")
@@ -75,7 +85,15 @@ def load_parts(
 
 
 def load_pruned_parts(folder: Path, record: Mapping[str, Any]) -> Loaded:
-    """Load what `save` wrote of a pruned model, with its record."""
+    """Load what `save` wrote of a pruned model, with its record.
+
+    Parameters
+    ----------
+    folder
+        Where it lies.
+    record
+        What ``headtool prune`` recorded of it.
+    """
     from safetensors.torch import load_file
 
     require_fairseq(str(folder))

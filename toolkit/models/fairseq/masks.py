@@ -95,6 +95,15 @@ class MaskedSearches:
     ) -> tuple[list[list[list[int]]], list[Tensor]]:
         """Search with all heads open, then under each mask.
 
+        Parameters
+        ----------
+        batch
+            The sentences.
+        masks
+            Gates of each mask.
+        filling
+            What closed heads put out; None for zero.
+
         Returns
         -------
         hypotheses
@@ -268,7 +277,15 @@ class MaskedSearches:
 
 
 def some(batch: Batch, rows: Sequence[int]) -> Batch:
-    """Some rows of a batch, without the padding that none of them needs."""
+    """Take some rows of a batch, without the padding that none of them needs.
+
+    Parameters
+    ----------
+    batch
+        The batch.
+    rows
+        Which rows.
+    """
     index = torch.tensor(list(rows))
     inputs = {name: tensor[index.to(tensor.device)] for name, tensor in batch.inputs.items()}
     width = int(inputs["src_lengths"].max())

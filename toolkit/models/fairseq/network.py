@@ -197,7 +197,20 @@ class FairseqNetwork(ModelAdapter):
         return Probe(lambda: module(*arguments), batch=batch, source=source, target=target)
 
     def source_tokens(self, batch: int, length: int) -> tuple[Tensor, Tensor]:
-        """Ordinary source symbols, each row ended as a sentence is [B, T], and the lengths [B]."""
+        """Make up rows of ordinary source symbols, each ended as a sentence is.
+
+        Parameters
+        ----------
+        batch
+            Rows, B.
+        length
+            Symbols of each row, T.
+
+        Returns
+        -------
+        tokens, lengths
+            Shapes [B, T] and [B].
+        """
         end = self.source_dictionary.eos()
         rows = [
             [*_ordinary(self.source_dictionary, length - 1, row % 2), end] for row in range(batch)

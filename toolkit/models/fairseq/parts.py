@@ -105,7 +105,15 @@ def _options(section: Any) -> dict[str, Any]:
 
 
 def recorded_languages(options: Mapping[str, Any], path: Path) -> tuple[str, str]:
-    """Return source and target language; they become part of file names."""
+    """Return source and target language; they become part of file names.
+
+    Parameters
+    ----------
+    options
+        What the checkpoint records.
+    path
+        The checkpoint, for messages.
+    """
     languages = options.get("source_lang"), options.get("target_lang")
     for language in languages:
         if not isinstance(language, str) or not re.fullmatch(r"[\w.-]+", language):
@@ -117,7 +125,14 @@ def recorded_languages(options: Mapping[str, Any], path: Path) -> tuple[str, str
 
 
 def architecture(options: Mapping[str, Any], path: Path) -> Namespace:
-    """Keep of the recorded options what shapes a transformer, checked, and complete it.
+    """Keep, of the recorded options, those that shape a transformer; check and complete them.
+
+    Parameters
+    ----------
+    options
+        What the checkpoint records.
+    path
+        The checkpoint, for messages.
 
     Raises
     ------
@@ -167,6 +182,17 @@ def build(
     shape: Namespace, weights: Mapping[str, Any], dictionaries: tuple[Any, Any], path: Path
 ) -> nn.Module:
     """Build the transformer and fill in its weights.
+
+    Parameters
+    ----------
+    shape
+        The architecture.
+    weights
+        The checkpoint's weights by name.
+    dictionaries
+        Those of source and target.
+    path
+        The checkpoint, for messages.
 
     Raises
     ------
@@ -286,10 +312,17 @@ class Segmentation:
 
 
 def load_segmentation(bpe: str | None, folder: Path) -> Segmentation:
-    """Load what ``--bpe NAME:FILE`` names; without it, look in the checkpoint's folder.
+    """Load a segmentation by its name, or look for one in the checkpoint's folder.
 
     There, ``sentencepiece.bpe.model`` or a single ``*.model`` is taken for a sentencepiece model;
-    where neither is, text counts as cut already.
+    without either, text is taken to be segmented already.
+
+    Parameters
+    ----------
+    bpe
+        ``NAME:FILE`` or ``NAME``; None looks in the folder.
+    folder
+        The checkpoint's folder.
     """
     if bpe is None:
         models = sorted(folder.glob("*.model"))

@@ -43,7 +43,15 @@ class Begin:
 
 @dataclass(frozen=True)
 class Stores:
-    """Where a pass puts keys and values: per layer a tensor [.., 2 E], from some row on."""
+    """Where a pass puts keys and values.
+
+    Attributes
+    ----------
+    tensors
+        Per layer, keys and values, [.., 2 E].
+    firsts
+        Per layer, the first row to write.
+    """
 
     tensors: list[Tensor]
     firsts: Sequence[int]
@@ -92,13 +100,35 @@ class Passes:
         return tokens == int(self.encoder.encoder.padding_idx)
 
     def encode(self, tokens: Tensor, trace: Trace | None = None) -> Source:
-        """Encode sources [B, S] with all heads open."""
+        """Encode sources with all heads open.
+
+        Parameters
+        ----------
+        tokens
+            Sources, [B, S].
+        trace
+            Records the pass; None for nothing.
+        """
         return self._encode(self.encoder.embed(tokens), self.padding(tokens), None, trace)
 
     def encode_masked(
         self, place: int, trace: Trace, padding: Tensor, gating: Gating, masks: int
     ) -> Source:
-        """Encode sources under masks that begin in an encoder layer; rows are masks x sources."""
+        """Encode sources under masks that begin in an encoder layer; rows are masks x sources.
+
+        Parameters
+        ----------
+        place
+            The site of the encoder where the masks begin to matter.
+        trace
+            What the whole model's pass left.
+        padding
+            Which source symbols are padding, [B, S].
+        gating
+            The gates, a row for every mask and source.
+        masks
+            How many masks.
+        """
         residual, contexts = trace.at[self.encoder.sites[place]]
         start = Start(place, False, residual.repeat(masks, 1), contexts.repeat(masks, 1))
         handler = _widened(gating, padding.shape[1])
@@ -125,7 +155,24 @@ class Passes:
         return Source(keys, bias[:, None, None])
 
     def decode(self, tree: PrefixTree, source: Source, stores: Stores, trace: Trace) -> Tensor:
-        """Run the decoder on a tree with all heads open; features [X, E]."""
+        """Run the decoder on a tree with all heads open.
+
+        Parameters
+        ----------
+        tree
+            The prefixes, X in all.
+        source
+            What the decoder reads.
+        stores
+            Where keys and values go.
+        trace
+            Records the pass.
+
+        Returns
+        -------
+        Tensor
+            Features, [X, E].
+        """
         x = self.decoder.embed(tree.tokens, tree.depth)
         return self._decode(x, tree, source, stores, 1, None, trace)
 
@@ -139,9 +186,29 @@ class Passes:
         gating: Gating,
         masks: int,
     ) -> Tensor:
-        """Run the decoder under masks that begin to matter at one place; features [masks x X, E].
+        """Run the decoder under masks that begin to matter at one place.
 
-        The source has a row for every sentence, or one for every mask and sentence.
+        Parameters
+        ----------
+        begin
+            Where the masks begin to matter.
+        trace
+            What the whole model's pass left.
+        tree
+            The prefixes, X in all.
+        source
+            What the decoder reads: a row for every sentence, or one for every mask and sentence.
+        stores
+            Where keys and values go.
+        gating
+            The gates, a row for every mask and prefix.
+        masks
+            How many masks.
+
+        Returns
+        -------
+        Tensor
+            Features, [masks * X, E].
         """
         x: Tensor | Start
         if begin.in_decoder:

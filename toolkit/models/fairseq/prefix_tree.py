@@ -78,7 +78,19 @@ class PrefixTree:
     def of(
         cls, visits: Visits, sentences: Sequence[int], *, vocabulary: int, device: torch.device
     ) -> PrefixTree:
-        """Build the tree of the useful visits of some sentences, which get numbers from zero."""
+        """Build the tree of the useful visits of some sentences.
+
+        Parameters
+        ----------
+        visits
+            What a search looked at.
+        sentences
+            Which sentences; they get numbers from zero.
+        vocabulary
+            Size of the vocabulary.
+        device
+            Where the tensors are.
+        """
         useful = np.concatenate(visits.useful)
         number = {sentence: i for i, sentence in enumerate(sentences)}
         columns = [
@@ -123,7 +135,20 @@ class PrefixTree:
         )
 
     def padded(self, rows: Tensor, times: int) -> Tensor:
-        """Put rows [times * X, E] into grids [times * B, N, E]."""
+        """Put rows of nodes into grids of sentences.
+
+        Parameters
+        ----------
+        rows
+            Shape [times * X, E].
+        times
+            How many trees the rows are of.
+
+        Returns
+        -------
+        Tensor
+            Shape [times * B, N, E].
+        """
         grids, cells = times * len(self.begins), len(self.begins) * self.nodes
         place = self.cells.repeat(times)
         if times > 1:
@@ -141,7 +166,15 @@ class PrefixTree:
         return per_time.view(times * len(self.cells), -1)
 
     def child(self, sentence: Tensor, node: Tensor, token: Tensor) -> Tensor:
-        """The node of a prefix that continues another one; -1 where the tree has none."""
+        """Return the node of a prefix that continues another one; -1 where the tree has none.
+
+        Parameters
+        ----------
+        sentence, node
+            The prefix that is continued.
+        token
+            The token that continues it.
+        """
         wanted = (sentence * self.nodes + node) * self.vocabulary + token
         if not len(self.keys):
             return torch.full_like(wanted, -1)

@@ -20,6 +20,13 @@ def references(model: FairseqNetwork, examples: Examples) -> tuple[str, ...]:
     by the model's segmentation, and those that the dictionary lacked become ``<<unk>>``, so that no
     hypothesis can match them: as ``fairseq-generate`` does. What binarising lost stays lost, so the
     raw file gives the number to report.
+
+    Parameters
+    ----------
+    model
+        The model, whose segmentation puts symbols together.
+    examples
+        The data set.
     """
     targets = examples.data.columns["target"]
     if model.bpe.name == "none":

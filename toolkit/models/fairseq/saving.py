@@ -19,7 +19,15 @@ _WEIGHTS = "model.safetensors"
 
 
 def save_fairseq(model: FairseqNetwork, folder: Path) -> dict[str, Any]:
-    """Write weights, dictionaries and segmentation; return what the record says of them."""
+    """Write weights, dictionaries and segmentation; return what the record says of them.
+
+    Parameters
+    ----------
+    model
+        The model.
+    folder
+        An empty folder.
+    """
     from safetensors.torch import save_file
 
     # Weights that are shared must not share memory in the file.
@@ -34,7 +42,17 @@ def save_fairseq(model: FairseqNetwork, folder: Path) -> dict[str, Any]:
 
 
 def save_fairseq_checkpoint(model: FairseqNetwork, folder: Path, final: Path) -> None:
-    """Write a checkpoint that fairseq loads; `final` is where the folder will lie."""
+    """Write a checkpoint that fairseq loads.
+
+    Parameters
+    ----------
+    model
+        The model.
+    folder
+        An empty folder.
+    final
+        Where that folder will lie in the end.
+    """
     languages = {"source_lang": model.languages[0], "target_lang": model.languages[1]}
     options = {"task": "translation", "data": str(final.resolve()), **languages}
     arguments = Namespace(arch="transformer", **_architecture(model.module), **options)

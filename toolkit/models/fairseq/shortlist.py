@@ -55,7 +55,15 @@ class Favourites:
 
     @classmethod
     def of(cls, vocabulary: ContinuationScorer, features: Tensor) -> Favourites:
-        """Look at the whole model's features [X, E]."""
+        """Look at the whole model's features.
+
+        Parameters
+        ----------
+        vocabulary
+            Scores tokens.
+        features
+            The whole model's features, [X, E].
+        """
         count = min(4 * vocabulary.count, vocabulary.projection.shape[1])
         return cls(
             torch.cat(
@@ -69,7 +77,17 @@ class Favourites:
     def best(
         self, vocabulary: ContinuationScorer, features: Tensor, depth: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return what `ContinuationScorer.best` does; see `Shortlist.best`."""
+        """Return what `ContinuationScorer.best` does; see `Shortlist.best`.
+
+        Parameters
+        ----------
+        vocabulary
+            Scores all tokens where that must be.
+        features
+            Features under masks, [masks * X, E].
+        depth
+            Positions counted from zero, [X].
+        """
         masks = len(features) // len(depth)
         return vocabulary.best(features, depth.repeat(masks), self.tokens.repeat(masks, 1))
 
@@ -100,7 +118,17 @@ class Certificate:
 
     @classmethod
     def of(cls, vocabulary: ContinuationScorer, features: Tensor, depth: Tensor) -> Certificate:
-        """Look at the whole model's features [X, E] at positions counted from zero, [X]."""
+        """Look at the whole model's features.
+
+        Parameters
+        ----------
+        vocabulary
+            Scores tokens.
+        features
+            The whole model's features, [X, E].
+        depth
+            Positions counted from zero, [X].
+        """
         projection = vocabulary.projection  # [E, V]
         weights = (projection - projection.mean(dim=1, keepdim=True)).T.contiguous()
         count = min(_CANDIDATES, len(weights) - 3)
@@ -127,6 +155,15 @@ class Certificate:
         """Rank the two best; see `Shortlist.best`.
 
         Values are differences to the best one, and the true difference is no smaller.
+
+        Parameters
+        ----------
+        vocabulary
+            Scores all tokens where that must be.
+        features
+            Features under masks, [masks * X, E].
+        depth
+            Positions counted from zero, [X].
         """
         size = len(self.features)
         masks = len(features) // size

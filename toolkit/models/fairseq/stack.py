@@ -98,7 +98,15 @@ class DecoderStack:
         )
 
     def embed(self, tokens: Tensor, depth: Tensor) -> Tensor:
-        """Embed symbols at positions counted from zero, [R] each."""
+        """Embed symbols.
+
+        Parameters
+        ----------
+        tokens
+            Symbols, [R].
+        depth
+            Their positions, counted from zero, [R].
+        """
         decoder = self.decoder
         x: Tensor = decoder.embed_scale * decoder.embed_tokens(tokens)
         if decoder.project_in_dim is not None:
@@ -132,7 +140,26 @@ class DecoderStack:
         handler: Handler | None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """Run the layers on embedded rows [R, E], or from a site on; return features [R, E]."""
+        """Run the layers on embedded rows, or from a site on.
+
+        Parameters
+        ----------
+        x
+            Embedded rows, [R, E], or the site to start from.
+        attend
+            Attends within a layer.
+        cross
+            Attends to the source within a layer.
+        handler
+            Sees and changes the heads' outputs; None for nothing.
+        trace
+            Records the pass; None for nothing.
+
+        Returns
+        -------
+        Tensor
+            Features, [R, E].
+        """
         start, first = (x, x.layer) if isinstance(x, Start) else (None, 0)
         state = x if isinstance(x, Tensor) else x.residual
         for number in range(first, len(self.layers)):
@@ -227,7 +254,24 @@ class EncoderStack:
         handler: Handler | None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """Run the layers on embedded rows, or from a site on; encoder states [R, E]."""
+        """Run the layers on embedded rows, or from a site on.
+
+        Parameters
+        ----------
+        x
+            Embedded rows, [R, E], or the site to start from.
+        attend
+            Attends within a layer.
+        handler
+            Sees and changes the heads' outputs; None for nothing.
+        trace
+            Records the pass; None for nothing.
+
+        Returns
+        -------
+        Tensor
+            Encoder states, [R, E].
+        """
         start = x if isinstance(x, Start) else None
         state = x if isinstance(x, Tensor) else x.residual
         for number in range(start.layer if start else 0, len(self.layers)):

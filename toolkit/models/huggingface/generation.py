@@ -32,6 +32,13 @@ _TIE = 1e-4  # logits of one position and of many are summed in another order
 class HuggingFaceGenerator(Generator):
     """Decodes with a transformers model and its own generation settings.
 
+    Parameters
+    ----------
+    model
+        The model.
+    search
+        The settings; what they leave open is the model's own.
+
     Raises
     ------
     HeadtoolError
@@ -206,9 +213,20 @@ def _some(
 def fixed_length(
     model: HuggingFaceNetwork, *, batch: int, length: int, beam: int
 ) -> Callable[[], object]:
-    """Let ``generate`` write exactly so many tokens; see `ModelAdapter.decoding`.
+    """Prepare the generation of an exact number of tokens; see `ModelAdapter.decoding`.
 
     Language models start from one token.
+
+    Parameters
+    ----------
+    model
+        The model.
+    batch
+        Rows.
+    length
+        Tokens that each row generates, and that its source has.
+    beam
+        Width of the beam.
     """
     if model.task not in ("causal-lm", "seq2seq"):
         raise HeadtoolError(f"{model.spec} is a {model.task} model and does not decode")

@@ -49,7 +49,17 @@ _HEADS: tuple[tuple[Task, Any, Any], ...] = (
 
 
 def load_parts(source: str, *, spec: str, dtype: torch.dtype) -> tuple[Task, nn.Module, Any]:
-    """Load task, module and tokenizer of a folder or hub id; see `HuggingFaceModel.load`."""
+    """Load task, module and tokenizer of a folder or hub id; see `HuggingFaceModel.load`.
+
+    Parameters
+    ----------
+    source
+        The folder, or the hub id.
+    spec
+        What to call the model in messages.
+    dtype
+        Precision of the weights.
+    """
     name, options, config = find_huggingface(source, spec=spec)
     task, loader = _task(spec, config)
     loader = pruned_class(config, spec) or loader
@@ -80,6 +90,13 @@ def load_pruned_module(folder: Path) -> nn.Module:
 
 def find_huggingface(source: str, *, spec: str) -> tuple[str, dict[str, Any], Any]:
     """Find a folder or hub id.
+
+    Parameters
+    ----------
+    source
+        The folder, or the hub id.
+    spec
+        What to call the model in messages.
 
     Returns
     -------
@@ -127,7 +144,21 @@ def load_weights(
     dtype: torch.dtype,
     options: Mapping[str, Any],
 ) -> nn.Module:
-    """Load a model of the class `loader`, in some precision; see `load_config`."""
+    """Load a model of a class.
+
+    Parameters
+    ----------
+    loader
+        The class.
+    name, options
+        Arguments of its ``from_pretrained``.
+    config
+        The model's configuration.
+    spec
+        What to call the model in messages.
+    dtype
+        Precision of the weights.
+    """
     with _readable_errors("weights", spec), _no_bar():
         module, report = loader.from_pretrained(
             name,

@@ -14,9 +14,19 @@ __all__ = ["pruned_class"]
 
 
 def pruned_class(config: Any, spec: str) -> type | None:
-    """Class that builds a transformers model without the heads that a configuration records.
+    """Return a class that builds a transformers model without the heads that were removed.
 
-    None where it records none.
+    Parameters
+    ----------
+    config
+        A transformers configuration.
+    spec
+        What to call the model in messages.
+
+    Returns
+    -------
+    type or None
+        None where the configuration records no removal.
     """
     recorded = getattr(config, "headtool_pruned", None)
     if recorded is None:
