@@ -51,7 +51,7 @@ class Correlation:
     Attributes
     ----------
     frame
-        A row per pair of data sets with `headtool.analysis.correlation.CORRELATION_COLUMNS`.
+        A row per pair of data sets: the table ``correlations`` of `headtool.schema`.
     replication
         On how many of the data sets each head has an effect, as
         `headtool.analysis.partial_conjunction.replicate` estimates it, corrected over heads.

@@ -47,7 +47,7 @@ class Roles:
     Attributes
     ----------
     frame
-        A row per head and role with `headtool.analysis.roles.ROLE_COLUMNS`.
+        A row per head and role: the table ``roles`` of `headtool.schema`.
     provenance
         What reproduces it; under ``notes``, what a reader must know, one line each.
     survival

@@ -38,7 +38,7 @@ class SequentialAblation:
     Attributes
     ----------
     frame
-        A row per head with `headtool.analysis.sequential.SEQUENTIAL_COLUMNS`.
+        A row per head: the table ``sequential`` of `headtool.schema`.
     share
         Runs of masked models on examples, as a share of those of a full ablation.
     provenance

@@ -34,7 +34,7 @@ class Speed:
     Attributes
     ----------
     frame
-        A row per work, batch size and model with `headtool.pruning.speed.SPEED_COLUMNS`.
+        A row per work, batch size and model: the table ``speed`` of `headtool.schema`.
     provenance
         Models, settings and machine: what reproduces the numbers, as far as speed can be.
     folder
