@@ -15,7 +15,7 @@ from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.metrics import metric_of_model
 from headtool.metrics.base import Metric
-from headtool.metrics.translation import TranslationMetric
+from headtool.metrics.translation import BLEU, TranslationMetric
 from headtool.models.base import Examples, ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.results.hypotheses import Hypotheses
@@ -32,8 +32,6 @@ __all__ = [
     "measure",
     "reference_texts",
     "resolve",
-    "resolved_search",
-    "tokenized",
 ]
 
 _LOGGER = logging.getLogger(__name__)
@@ -247,9 +245,9 @@ def resolve(
     >>> [metric.name for metric in found.metrics], found.search
     (['accuracy', 'loss'], None)
     """
-    chosen = tokenized(metric_of_model(model, metric), tokenize)
+    chosen = _counting(metric_of_model(model, metric), tokenize)
     if isinstance(chosen, TranslationMetric):
-        return Measures((chosen,), resolved_search(model, chosen, search or Search()))
+        return Measures((chosen,), _settled(model, search or Search()))
     if search is not None and search != Search():
         raise HeadtoolError(
             "`search` is for metrics that decode (bleu, chrf, ter), and "
@@ -274,23 +272,8 @@ def described(metric: Metric, search: Search | None) -> dict[str, Any]:
     return {"signature": metric.signature, "search": asdict(search)}
 
 
-def tokenized(metric: Metric, tokenize: str | None) -> Metric:
-    """Return BLEU over other tokens, or the metric itself.
-
-    Parameters
-    ----------
-    metric
-        The metric.
-    tokenize
-        sacreBLEU's tokens; None for its default.
-
-    Raises
-    ------
-    HeadtoolError
-        If tokens are given for a metric other than BLEU.
-    """
-    from headtool.metrics.translation import BLEU
-
+def _counting(metric: Metric, tokenize: str | None) -> Metric:
+    """BLEU over other tokens, or the metric itself."""
     if tokenize is None:
         return metric
     if not isinstance(metric, BLEU):
@@ -298,22 +281,8 @@ def tokenized(metric: Metric, tokenize: str | None) -> Metric:
     return BLEU(tokenize)
 
 
-def resolved_search(model: ModelAdapter, metric: Metric, asked: Search) -> Search | None:
-    """Return a search with nothing left open; None for metrics that do not decode.
-
-    Parameters
-    ----------
-    model
-        The model, whose own settings fill what is left open.
-    metric
-        The metric.
-    asked
-        The search that was asked for.
-    """
-    from headtool.metrics.translation import TranslationMetric
-
-    if not isinstance(metric, TranslationMetric):
-        return None
+def _settled(model: ModelAdapter, asked: Search) -> Search:
+    """A search with nothing left open, by the model's own settings."""
     search = model.generator(asked).search
     if search.beam == 1 and asked.length_penalty is not None:
         raise HeadtoolError("`length_penalty` has no effect on greedy decoding; leave it out")
