@@ -141,6 +141,13 @@ class DataOptions:
         """Read the data set, or the built-in one of a built-in model.
 
         Data sets are read before models are loaded: a wrong file name should not cost a minute.
+
+        Parameters
+        ----------
+        spec
+            The SPEC; None for the built-in set of a built-in model.
+        model
+            The model's SPEC.
         """
         from headtool.data import load_data, parse_columns
 
@@ -250,7 +257,15 @@ def print_as(
     frame: Callable[[], pd.DataFrame],
     tables: Callable[[], Iterable[RenderableType]],
 ) -> None:
-    """Do what `PrintOptions.print` does, for a command without that group."""
+    """Print a result in a format, for a command without `PrintOptions`.
+
+    Parameters
+    ----------
+    output
+        The format.
+    document, frame, tables
+        As for `PrintOptions.print`.
+    """
     if output is OutputFormat.json:
         typer.echo(json.dumps(document(), indent=1, allow_nan=False))
     elif output is OutputFormat.csv:
