@@ -45,7 +45,15 @@ def _stderr() -> Console:
 
 
 def note(text: str, *, quiet: bool = False) -> None:
-    """Tell the user something in passing, on a line of its own; fields become options."""
+    """Tell the user something in passing, on a line of its own on stderr.
+
+    Parameters
+    ----------
+    text
+        The note; names of fields in it become options.
+    quiet
+        Print nothing.
+    """
     if not quiet:
         _stderr().print(Text(visible(with_options(text)), style="dim"), soft_wrap=True)
 

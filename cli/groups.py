@@ -210,7 +210,15 @@ def print_as(
     frame: Callable[[], pd.DataFrame],
     tables: Callable[[], Iterable[RenderableType]],
 ) -> None:
-    """Do what `PrintOptions.print` does, for a command without that group."""
+    """Print a result in a format, for a command without `PrintOptions`.
+
+    Parameters
+    ----------
+    output
+        The format.
+    document, frame, tables
+        As for `PrintOptions.print`.
+    """
     if output is OutputFormat.json:
         typer.echo(json.dumps(document(), indent=1, allow_nan=False))
     elif output is OutputFormat.csv:

@@ -21,9 +21,9 @@ def finish(comparison: Comparison, *, quiet: bool) -> None:
     Parameters
     ----------
     comparison
-        The result.
+        The comparison.
     quiet
-        Say nothing of the run.
+        Do not say where its report is.
 
     Raises
     ------

@@ -57,7 +57,15 @@ class OutputFormat(StrEnum):
 
 
 def whole_number(option: str, least: int, most: int | None = None) -> Callable[[str], int]:
-    """Make the parser of an option that takes a whole number."""
+    """Make the parser of an option that takes a whole number.
+
+    Parameters
+    ----------
+    option
+        The option, for the message.
+    least, most
+        Smallest and largest number; None for no limit.
+    """
 
     def parse(text: str) -> int:
         try:
@@ -242,7 +250,15 @@ Verbose = Annotated[
 
 
 def split_names(text: str, what: str) -> list[str]:
-    """Read a comma-separated list without repetitions."""
+    """Read a list of names, leaving out repetitions.
+
+    Parameters
+    ----------
+    text
+        Names, separated by commas.
+    what
+        The kind of names, for the message.
+    """
     names = [part.strip() for part in text.split(",") if part.strip()]
     if not names:
         raise HeadtoolError(f"no {what} in '{text}'")
@@ -253,7 +269,20 @@ def split_names(text: str, what: str) -> list[str]:
 
 
 def parse_settings(settings: Sequence[str], methods: Sequence[str]) -> dict[str, dict[str, str]]:
-    """Read ``method.option=value`` settings into values by method and option."""
+    """Read settings into values by method and option.
+
+    Parameters
+    ----------
+    settings
+        Settings such as ``gradient.granularity=example``.
+    methods
+        The methods that may have settings.
+
+    Raises
+    ------
+    HeadtoolError
+        For what is not a setting, or one of another method.
+    """
     values: dict[str, dict[str, str]] = {name: {} for name in methods}
     for setting in settings:
         target, equals, value = setting.partition("=")
@@ -271,7 +300,15 @@ def parse_settings(settings: Sequence[str], methods: Sequence[str]) -> dict[str,
 
 
 def chosen_methods(names: str, settings: Sequence[str] | None) -> list[Method]:
-    """Build the methods of ``--method``, configured by ``--set``."""
+    """Build the methods that ``--method`` names, as ``--set`` configures them.
+
+    Parameters
+    ----------
+    names
+        Names of methods, separated by commas.
+    settings
+        Settings such as ``gradient.granularity=example``.
+    """
     from headtool.methods import get_method
 
     split = split_names(names, "method")

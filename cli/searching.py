@@ -56,7 +56,15 @@ Tokenize = Annotated[
 def asked_search(
     metric: str | None, *, beam: int | None, greedy: bool, length_penalty: float | None
 ) -> Search:
-    """Check the options against each other and the metric; they cost no model yet."""
+    """Check the options of decoding against each other and the metric, which needs no model yet.
+
+    Parameters
+    ----------
+    metric
+        Name of the metric; None for the task's own.
+    beam, greedy, length_penalty
+        The options of these names.
+    """
     from headtool.metrics.translation import TRANSLATION_METRICS
     from headtool.searching import Search
 

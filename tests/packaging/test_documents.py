@@ -81,4 +81,6 @@ def test_the_python_examples_run(
     names: dict[str, object] = {}  # an example may go on where the one before ended
     for example in blocks("README.md", "python"):
         exec(compile(example, "README.md", "exec"), names)
-    assert "gradient" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "verdict" in printed
+    assert "pruned" in printed

@@ -51,7 +51,12 @@ def open_scores(scores: ScoresLike) -> Scores:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """Which heads to remove; the fields are those of `headtool.prune`.
+    """Which heads to remove.
+
+    Attributes
+    ----------
+    scores, method, remove, keep_heads, verdict, mask, keep_one_per_layer
+        As for `headtool.prune`.
 
     Raises
     ------

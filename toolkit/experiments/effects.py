@@ -23,7 +23,22 @@ __all__ = ["ablation_frame", "best_single_heads", "whole_values"]
 def ablation_frame(
     ablated: Sequence[Ablated], outcomes: Outcomes, metrics: Sequence[Metric]
 ) -> pd.DataFrame:
-    """Tabulate kind, layer, head, delta (masked - whole, in the metric's unit), stderr, metric."""
+    """Tabulate what ablation changes: masked minus whole, in the metric's unit.
+
+    Parameters
+    ----------
+    ablated
+        The heads, with their masks.
+    outcomes
+        Outcomes of these masks.
+    metrics
+        The metrics to measure by.
+
+    Returns
+    -------
+    DataFrame
+        A row per metric and head: kind, layer, head, delta, stderr, metric.
+    """
     rows = []
     for metric in metrics:
         whole = metric.compute(outcomes.whole)
@@ -37,7 +52,15 @@ def ablation_frame(
 
 
 def whole_values(outcomes: Outcomes, metrics: Sequence[Metric]) -> dict[str, float]:
-    """The unmasked model's value of every metric."""
+    """The unmasked model's value of every metric.
+
+    Parameters
+    ----------
+    outcomes
+        The outcomes.
+    metrics
+        The metrics to measure by.
+    """
     return {metric.name: metric.compute(outcomes.whole) for metric in metrics}
 
 

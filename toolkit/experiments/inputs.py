@@ -37,10 +37,17 @@ _BUILTIN_DATA = {"builtin:nli": "builtin:nli/matched", "builtin:mt": "builtin:mt
 
 @dataclass(frozen=True)
 class ModelSource:
-    """A model by its SPEC, and how to load it; the fields are those of `headtool.load_model`.
+    """A model by its SPEC, and how to load it.
 
     An experiment loads it after everything else was checked, so that a wrong file name elsewhere
     does not cost a minute.
+
+    Attributes
+    ----------
+    spec
+        The SPEC.
+    device, dtype, fairseq_data, bpe, trust_checkpoint
+        As for `headtool.load_model`.
     """
 
     spec: str = "builtin:nli"

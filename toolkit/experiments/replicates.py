@@ -14,7 +14,17 @@ __all__ = ["Replicate", "replicates_of"]
 
 @dataclass(frozen=True, eq=False)
 class Replicate:
-    """Another model of the same architecture, with the same examples in its own tokens."""
+    """Another model of the same architecture, with the same examples in its own tokens.
+
+    Attributes
+    ----------
+    number
+        Its number among the replicates, from 1.
+    model
+        The model.
+    split
+        The examples, in its own tokens.
+    """
 
     number: int
     model: ModelAdapter

@@ -53,7 +53,15 @@ class Subsampled:
     iterative: bool
 
     def tables(self, family: Family, *, alpha: float) -> dict[str, pd.DataFrame]:
-        """The tables of `headtool.analysis.comparison` on these."""
+        """The tables of `headtool.analysis.comparison` on these.
+
+        Parameters
+        ----------
+        family
+            The heads and the budgets.
+        alpha
+            Intervals have level ``1 - alpha``.
+        """
         layers = layers_of(family.sites)
         matrices = {
             name: np.array([frame["score"].to_numpy(np.float64) for frame in frames])

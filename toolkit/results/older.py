@@ -13,7 +13,15 @@ __all__ = ["has_draws_among_curves", "modern"]
 
 
 def has_draws_among_curves(folder: Path, tables: Mapping[str, Any]) -> bool:
-    """Whether a run holds the draws of random masks among its curves, where -1 was no draw."""
+    """Whether a run holds the draws of random masks among its curves, where -1 was no draw.
+
+    Parameters
+    ----------
+    folder
+        The run directory.
+    tables
+        Its tables by name, as the manifest lists them.
+    """
     if "curves" not in tables or "curve_draws" in tables:
         return False
     from pyarrow.parquet import read_schema

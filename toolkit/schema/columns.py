@@ -77,22 +77,66 @@ class Column:
 
 
 def string(name: str, meaning: str, **how: Any) -> Column:
-    """Return a column of text."""
+    """Return a column of text.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    meaning
+        What it says, as one phrase.
+    how
+        Further fields of `Column`.
+    """
     return Column(name, "string", "", meaning, **how)
 
 
 def integer(name: str, unit: str, meaning: str, **how: Any) -> Column:
-    """Return a column of whole numbers."""
+    """Return a column of whole numbers.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    unit
+        Unit of its values in words, such as ``heads``.
+    meaning
+        What it says, as one phrase.
+    how
+        Further fields of `Column`.
+    """
     return Column(name, "integer", unit, meaning, **how)
 
 
 def number(name: str, unit: str, meaning: str, **how: Any) -> Column:
-    """Return a column of numbers."""
+    """Return a column of numbers.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    unit
+        Unit of its values in words, such as ``nats``; empty for p-values.
+    meaning
+        What it says, as one phrase.
+    how
+        Further fields of `Column`.
+    """
     return Column(name, "number", unit, meaning, **how)
 
 
 def boolean(name: str, meaning: str, **how: Any) -> Column:
-    """Return a column of truth values."""
+    """Return a column of truth values.
+
+    Parameters
+    ----------
+    name
+        Its name.
+    meaning
+        What it says, as one phrase.
+    how
+        Further fields of `Column`.
+    """
     return Column(name, "boolean", "", meaning, **how)
 
 
@@ -151,7 +195,15 @@ class Table:
         return pd.DataFrame(list(rows), columns=list(empty.columns)).astype(dict(empty.dtypes))
 
     def joined(self, frames: Sequence[pd.DataFrame], *optional: str) -> pd.DataFrame:
-        """Put the rows of several such tables into one, of none if there are none."""
+        """Join the rows of several such tables; without any, return an empty one.
+
+        Parameters
+        ----------
+        frames
+            The frames.
+        optional
+            Optional columns that the result has.
+        """
         import pandas as pd
 
         filled = [frame for frame in frames if len(frame)]

@@ -36,7 +36,17 @@ BUDGET = (
 
 
 def interval(of: str, unit: str, prefix: str = "") -> tuple[Column, Column]:
-    """Return the ends of a confidence interval."""
+    """Return the columns of both ends of a confidence interval.
+
+    Parameters
+    ----------
+    of
+        What the interval is of, as a phrase.
+    unit
+        Unit of the ends.
+    prefix
+        Stands before ``low`` and ``high`` in the names.
+    """
     return (
         number(f"{prefix}low", unit, f"lower end of the interval of {of}"),
         number(f"{prefix}high", unit, f"upper end of the interval of {of}"),
