@@ -36,15 +36,12 @@ from headtool.cli.options import (
     Verbose,
 )
 from headtool.cli.searching import Beam, Greedy, LengthPenalty, asked_search
-from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
-    from headtool.data import TextData
     from headtool.experiments.inputs import DataSource, ModelSource
-    from headtool.models.base import ModelAdapter
     from headtool.searching import Search
 
 __all__ = [
@@ -56,8 +53,6 @@ __all__ = [
     "command",
     "print_as",
 ]
-
-_BUILTIN_DATA = {"builtin:nli": "builtin:nli/matched", "builtin:mt": "builtin:mt/test"}
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
@@ -109,12 +104,6 @@ class LoadOptions:
 
         return ModelSource(spec, **dataclasses.asdict(self))
 
-    def load(self, spec: str) -> ModelAdapter:
-        """Load a model."""
-        from headtool.models import load_model
-
-        return load_model(spec, **dataclasses.asdict(self))
-
 
 @dataclass(frozen=True)
 class DataOptions:
@@ -136,26 +125,6 @@ class DataOptions:
         from headtool.experiments.inputs import DataSource
 
         return DataSource(spec, parse_columns(self.columns) if self.columns is not None else None)
-
-    def read(self, spec: str | None, model: str) -> TextData:
-        """Read the data set, or the built-in one of a built-in model.
-
-        Data sets are read before models are loaded: a wrong file name should not cost a minute.
-        """
-        from headtool.data import load_data, parse_columns
-
-        if spec is None:
-            if model not in _BUILTIN_DATA:
-                from headtool.models import check_model
-
-                check_model(model)  # whether the model exists comes before what it is tried on
-                raise HeadtoolError(
-                    "--data is missing: the built-in sets are for the built-in models, not for "
-                    f"{model}"
-                )
-            spec = _BUILTIN_DATA[model]
-        columns = parse_columns(self.columns) if self.columns is not None else None
-        return load_data(spec, columns=columns, limit=self.limit)
 
 
 @dataclass(frozen=True)
@@ -194,15 +163,6 @@ class RunOptions:
         """Say where the run was written, if it was."""
         if self.output_dir is not None:
             note(f"written to {self.output_dir}", quiet=quiet)
-
-    def check(self) -> None:
-        """Refuse, before any work is done, an --out that cannot be written, or a stray --force."""
-        from headtool.results.folders import check_output
-
-        if self.output_dir is not None:
-            check_output(self.output_dir, force=self.force)
-        elif self.force:
-            raise HeadtoolError("--force replaces a run at --out, which is missing; add --out DIR")
 
 
 @dataclass(frozen=True)
