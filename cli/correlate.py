@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headtool.cli.console import note, progress_bar
+from headtool.cli.console import progress_bar
 from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, SearchOptions, command
 from headtool.cli.options import Kinds, Model, chosen_kinds
 from headtool.cli.searching import Tokenize
@@ -99,8 +99,7 @@ def correlate(
                 **reading.amounts,
                 **asked,
             )
-    for line in found.notes:
-        note(line, quiet=show.quiet)
+    show.notes(found.notes)
     show.print(
         document=found.document,
         frame=lambda: found.frame,

@@ -88,8 +88,7 @@ def prune(
             force=force,
             progress=progress,
         )
-    for line in pruning.notes:
-        note(line, quiet=show.quiet)
+    show.notes(pruning.notes)
     show.print(
         document=pruning.document,
         frame=lambda: pruning.frame,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headtool.cli.console import note, progress_bar, this_command
+from headtool.cli.console import progress_bar, this_command
 from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, RunOptions, command
 from headtool.cli.options import Data, Kinds, Model, chosen_kinds, split_names, whole_number
 from headtool.errors import HeadtoolError
@@ -157,8 +157,7 @@ def roles(
                 progress=progress,
             )
     run.tell(quiet=show.quiet)
-    for line in found.notes:
-        note(line, quiet=show.quiet)
+    show.notes(found.notes)
     show.print(
         document=found.document,
         frame=lambda: found.frame if found.survival is None else found.survival,

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from headtool.cli.console import note
 from headtool.cli.groups import PrintOptions, command
 from headtool.cli.options import Kinds, Seed, chosen_kinds
 from headtool.errors import HeadtoolError
@@ -128,8 +127,7 @@ def significance(
         resamples=resamples,
         seed=seed,
     )
-    for line in verdicts.tests.notes:
-        note(line, quiet=show.quiet)
+    show.notes(verdicts.tests.notes)
     show.print(
         document=verdicts.document,
         frame=lambda: verdicts.frame,

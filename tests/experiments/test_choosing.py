@@ -36,14 +36,8 @@ def test_results_choose_as_their_runs_do(model: ModelAdapter, tmp_path: Path) ->
 def test_verdicts_come_from_an_ablation(model: ModelAdapter) -> None:
     heads = [str(head) for head in model.sites.heads[:4]]
     ablation = headtool.ablate(model, limit=64, heads=heads)
-    wanted = headtool.test(ablation).frame
-    removable = wanted[wanted["verdict"] == "removable"]
-    if removable.empty:
-        with pytest.raises(HeadtoolError, match="no head is removable"):
-            headtool.prune(model, scores=ablation, verdict="removable")
-    else:
-        pruning = headtool.prune(model, scores=ablation, verdict="removable")
-        assert len(pruning.removed) == len(removable)
+    with pytest.raises(HeadtoolError, match="no head is removable"):  # 64 examples are too few
+        headtool.prune(model, scores=ablation, verdict="removable")
     scoring = headtool.score(model, methods=["magnitude"], limit=8)
     with pytest.raises(HeadtoolError, match="`verdict` needs outcomes"):
         headtool.prune(model, scores=scoring, verdict="removable")

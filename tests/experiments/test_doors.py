@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +16,9 @@ import pytest
 
 import headtool as door
 from headtool.cli.main import app
+from headtool.engine.units import Unit, UnitResult, in_turn
 
 from ..support.modules import MODULES
-
-LEFT = {"compare", "curve"}
-"""Commands whose functions are compared elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -33,21 +31,28 @@ class Place:
     runs: Path
 
 
-@pytest.fixture
-def place(bert: Path, reviews: Path, workplace: Path) -> Place:
+@pytest.fixture(scope="module")
+def place(bert: Path, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -> Place:
     """A model, two data sets, and runs on them."""
+    runs = tmp_path_factory.mktemp("doors")
     lines = reviews.read_text(encoding="utf-8").splitlines()
-    other = workplace / "other.tsv"
+    other = runs / "other.tsv"
     other.write_text("\n".join([lines[0], *reversed(lines[1:])]) + "\n", encoding="utf-8")
-    made = Place(str(bert), str(reviews), str(other), workplace)
-    door.score(made.model, made.data, methods=["magnitude"], out=workplace / "scores")
-    door.ablate(made.model, made.data, out=workplace / "ablation")
-    door.ablate(made.model, made.other, out=workplace / "ablation-other")
-    door.roles(made.model, made.data, out=workplace / "saved-roles")
-    (workplace / "mask.txt").write_text("E:1:1 E:2:2")
+    made = Place(str(bert), str(reviews), str(other), runs)
+    door.score(made.model, made.data, methods=["magnitude"], out=runs / "scores")
+    door.ablate(made.model, made.data, out=runs / "ablation")
+    door.ablate(made.model, made.other, out=runs / "ablation-other")
+    door.roles(made.model, made.data, out=runs / "saved-roles")
+    (runs / "mask.txt").write_text("E:1:1 E:2:2")
     for step in (1, 2):
-        shutil.copytree(bert, workplace / "trained" / f"checkpoint-{step}")
+        shutil.copytree(bert, runs / "trained" / f"checkpoint-{step}")
     return made
+
+
+@pytest.fixture(autouse=True)
+def _there(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work in the folder of the runs."""
+    monkeypatch.chdir(place.runs)
 
 
 CASES: list[tuple[str, Callable[[Place], Any]]] = [
@@ -114,6 +119,25 @@ CASES: list[tuple[str, Callable[[Place], Any]]] = [
         ),
     ),
     ("roles saved-roles", lambda at: door.roles_of_run("saved-roles")),
+    (
+        "compare --model {model} --data {data} --data {other} --method gradient,magnitude "
+        "--steps 50% --draws 2 --resamples 20",
+        lambda at: door.compare(
+            at.model,
+            [at.data, at.other],
+            methods=["gradient", "magnitude"],
+            steps="50%",
+            draws=2,
+            resamples=20,
+        ),
+    ),
+    (
+        "curve --model {model} --data {data} --method magnitude --steps 50% --draws 2 "
+        "--resamples 20 --seed 2",
+        lambda at: door.curve(
+            at.model, at.data, methods=["magnitude"], steps="50%", draws=2, resamples=20, seed=2
+        ),
+    ),
     ("methods", lambda at: door.list_methods()),
     ("methods lrp", lambda at: door.list_methods(["lrp"])),
     ("heads --model {model} --kind enc-self", lambda at: door.list_heads(at.model)),
@@ -129,7 +153,7 @@ def printed(headtool: Any, command: str, at: Place) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("command", "call"), CASES, ids=[command[:40] for command, _ in CASES])
 def test_a_command_prints_what_its_function_returns(
-    headtool, place: Place, command: str, call: Callable[[Place], Any]
+    headtool: Any, place: Place, command: str, call: Callable[[Place], Any]
 ) -> None:
     document = printed(headtool, command, place)
     result = call(place)
@@ -137,7 +161,7 @@ def test_a_command_prints_what_its_function_returns(
     assert document["schema"].startswith("headtool/")
 
 
-def test_speed(headtool, place: Place) -> None:
+def test_speed(headtool: Any, place: Place) -> None:
     """Times differ from run to run; all else is the same."""
     document = printed(
         headtool,
@@ -155,7 +179,7 @@ def test_speed(headtool, place: Place) -> None:
 
 
 @pytest.mark.parametrize("format", ["html", "markdown"])
-def test_report(headtool, place: Place, format: str) -> None:
+def test_report(headtool: Any, place: Place, format: str) -> None:
     done = headtool("report", "ablation", "--format", format)
     assert done.code == 0, done.err
     written = Path(done.out.strip())
@@ -168,7 +192,41 @@ def test_report(headtool, place: Place, format: str) -> None:
 def test_every_command_is_compared() -> None:
     commands = {str(command.name) for command in app.registered_commands}
     compared = {command.split()[0] for command, _ in CASES}
-    assert compared | {"speed", "report"} | LEFT == commands
+    assert compared | {"speed", "report"} == commands
+
+
+RUN_A_MODEL: list[Callable[..., Any]] = [
+    lambda at, **more: door.score(at.model, at.data, **more),
+    lambda at, **more: door.ablate(at.model, at.data, **more),
+    lambda at, **more: door.ablate_sequentially(at.model, at.data, **more),
+    lambda at, **more: door.correlate(
+        at.model, [at.data, at.other], resamples=20, permutations=20, **more
+    ),
+    lambda at, **more: door.compare(
+        at.model, at.data, methods=["magnitude"], steps="50%", draws=1, resamples=20, **more
+    ),
+    lambda at, **more: door.curve(
+        at.model, at.data, methods=["magnitude"], steps="50%", draws=1, resamples=20, **more
+    ),
+    lambda at, **more: door.prune(at.model, mask="mask.txt", data=at.data, **more),
+    lambda at, **more: door.dynamics("trained", at.data, method="magnitude", steps="50%", **more),
+    lambda at, **more: door.roles(at.model, at.data, roles=["separator"], **more),
+]
+
+
+@pytest.mark.parametrize("call", RUN_A_MODEL)
+def test_whoever_runs_the_units_is_asked(place: Place, call: Callable[..., Any]) -> None:
+    asked: list[int] = []
+
+    def execute(
+        units: Sequence[Unit], work: Callable[[Unit], UnitResult]
+    ) -> Iterator[tuple[Unit, UnitResult]]:
+        asked.append(len(units))
+        return in_turn(units, work)
+
+    found = call(place, execute=execute)
+    assert sum(asked) > 0
+    assert json.dumps(found.document()) == json.dumps(call(place).document())
 
 
 def test_no_module_but_the_command_lines_imports_typer() -> None:

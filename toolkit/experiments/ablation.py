@@ -224,6 +224,7 @@ def ablate(
             replacement=filling,
             rescale=rescale,
             store=store,
+            execute=execute,
             progress=progress,
         )
         outcomes = measured.outcomes

@@ -160,6 +160,7 @@ def correlate(
             masks,
             measures.metric,
             search=measures.search,
+            execute=execute,
             progress=progress,
         )
         measured.append((text.spec, found.outcomes, measures.metric))

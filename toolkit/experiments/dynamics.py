@@ -209,15 +209,13 @@ def dynamics(
         batch_tokens=batch_tokens,
         seed=seed,
         loading=like,
-        execute=execute,
-        progress=progress,
     )
     source: dict[str, Any] = {
         "command": "dynamics",
         "checkpoints": [stamp(spec) for _, spec in found],
         "options": job.described(),
     }
-    with stages(folder, source, force=force) as kept:
+    with stages(folder, source, force=force, execute=execute, progress=progress) as kept:
         scores, curves, sources = job.run(found, kept)
         course = Dynamics(
             scores,
@@ -258,8 +256,6 @@ class _Job:
     batch_tokens: int
     seed: int
     loading: ModelSource
-    execute: Executor
-    progress: Progress
 
     def described(self) -> dict[str, Any]:
         """What makes it the same job; as JSON."""
@@ -330,7 +326,8 @@ class _Job:
                 kinds=self.kinds,
                 metric=metric.name if self.method.uses_metric else None,
                 seed=self.seed,
-                progress=self.progress,
+                execute=kept.execute,
+                progress=kept.progress,
             ),
         )
         masks = [
@@ -346,7 +343,6 @@ class _Job:
             masks[1:],
             metric,
             search=measures.search,
-            progress=self.progress,
         ).outcomes
         whole = metric.compute(outcomes.whole)
         masked = [metric.compute(outcomes.row(i)) for i in range(len(masks) - 1)]

@@ -12,7 +12,6 @@ from headtool.engine.measurement import measure
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError, unknown
 from headtool.experiments.choosing import Choice, ScoresLike, open_scores
-from headtool.experiments.effects import whole_values
 from headtool.experiments.inputs import (
     DataLike,
     DataSource,
@@ -308,9 +307,9 @@ def _quality(
     for name in names:
         measured_by = metric_of_model(whole, name)
         values[name] = {
-            part: whole_values(measure(model, examples, [], measured_by).outcomes, [measured_by])[
-                name
-            ]
+            part: measured_by.compute(
+                measure(model, examples, [], measured_by, execute=execute).outcomes.whole
+            )
             for part, model in (("whole", whole), ("pruned", smaller))
         }
     return values

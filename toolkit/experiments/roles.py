@@ -13,6 +13,7 @@ from headtool.analysis.role_runs import check_model, read_roles
 from headtool.analysis.roles import check_thresholds, role_table, surviving_roles
 from headtool.data.conllu import Treebank, read_treebank
 from headtool.engine.provenance import provenance
+from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import (
     DataLike,
@@ -97,6 +98,7 @@ def roles(
     out: Path | str | None = None,
     force: bool = False,
     command: str = "",
+    execute: Executor = in_turn,
     progress: Progress = silent,
 ) -> Roles:
     """Say what self-attention heads do: follow positions, syntax, rare tokens and the like.
@@ -147,6 +149,8 @@ def roles(
         Replace a run that is there.
     command
         The command line that makes the run again, for its manifest.
+    execute
+        Runs the units of work.
     progress
         Reports progress.
 
@@ -210,7 +214,7 @@ def roles(
     source = provenance(adapter, examples, "roles", settings, "share", seed) | described
     _check_model(survivors, source)
     counts, notes = count_roles(
-        pieces, examples, request, parses=parses, seed=seed, progress=progress
+        pieces, examples, request, parses=parses, seed=seed, execute=execute, progress=progress
     )
     source["notes"] = notes
     frame = role_table(counts, thresholds=limits, least=least, correction=correction, alpha=alpha)
