@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import csv
 import os
 import secrets
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from headtool.errors import HeadtoolError, unknown
 from headtool.reports.contents.run import Contents, read_contents, with_roles
+from headtool.reports.marks import is_marked
 
 if TYPE_CHECKING:
     from headtool.analysis.comparison import Comparison
@@ -105,7 +107,7 @@ def write_report(
             )
         place = Path(out) if out is not None else run / name
         try:
-            _check(place, endings, force=force)
+            _check(place, endings, contents, force=force)
             place.parent.mkdir(parents=True, exist_ok=True)
             with _replacing(place) as made:
                 _render(contents, format, made)
@@ -177,33 +179,44 @@ def _render(contents: Contents, format: str, place: Path) -> None:
 def _write_csv(contents: Contents, folder: Path) -> None:
     """Every table, all digits kept; what is not computed is an empty field."""
     import pyarrow as pa
-    from pyarrow import csv
+    from pyarrow import csv as arrow_csv
 
     for name, frame in contents.every_table():
         for column in frame.columns[frame.dtypes == "category"]:
             frame[column] = frame[column].astype(str)
-        csv.write_csv(pa.Table.from_pandas(frame, preserve_index=False), folder / f"{name}.csv")
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        arrow_csv.write_csv(table, folder / f"{name}.csv")
 
 
-def _check(place: Path, endings: tuple[str, ...], *, force: bool) -> None:
+def _check(place: Path, endings: tuple[str, ...], contents: Contents, *, force: bool) -> None:
     """Refuse, before any work is done, what must not be replaced."""
     if place.is_dir() and not endings:
         raise HeadtoolError(f"{place} is a folder; give `out` the name of a file")
     if place.exists() and not place.is_dir() and endings:
         raise HeadtoolError(f"{place} is a file, and this format is a folder; choose another `out`")
-    if not place.is_dir():
-        if os.path.lexists(place) and not force:
-            raise HeadtoolError(f"{place} exists already; choose another `out` or add `force=True`")
-        return
-    held = sorted(place.iterdir())
+    held = sorted(place.iterdir()) if place.is_dir() else [place] if os.path.lexists(place) else []
     if held and not force:
         raise HeadtoolError(f"{place} exists already; choose another `out` or add `force=True`")
-    others = [entry.name for entry in held if entry.suffix not in endings or not entry.is_file()]
-    if others:
-        raise HeadtoolError(
-            f"{place} holds more than a report ('{others[0]}'), so `force=True` does not replace "
-            "it; choose another `out`"
-        )
+    ours = _is_table(contents) if endings == (".csv",) else is_marked
+    for entry in held:
+        if not ours(entry) or (endings and entry.suffix not in endings):
+            raise HeadtoolError(
+                f"headtool did not write {entry}, so `force=True` does not replace it; choose "
+                "another `out`"
+            )
+
+
+def _is_table(contents: Contents) -> Callable[[Path], bool]:
+    """What tells whether a file is one of the run's tables as CSV: by its name and header."""
+    columns = {f"{name}.csv": list(frame.columns) for name, frame in contents.every_table()}
+
+    def is_table(path: Path) -> bool:
+        if not path.is_file():
+            return False
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            return next(csv.reader(file), None) == columns.get(path.name)
+
+    return is_table
 
 
 @contextlib.contextmanager

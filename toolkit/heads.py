@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headtool.errors import HeadtoolError, unknown
+from headtool.reading import parse_json
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,8 +37,8 @@ Kind = Literal["enc-self", "dec-self", "cross"]
 KINDS: tuple[Kind, ...] = ("enc-self", "dec-self", "cross")
 
 _MICHEL_LETTERS: dict[Kind, str] = {"enc-self": "E", "dec-self": "D", "cross": "A"}
-_HEAD = re.compile(r"(enc-self|dec-self|cross)\.(\d+)\.(\d+)")
-_MICHEL = re.compile(r"([EDA]):(\d+):(\d+)")
+_HEAD = re.compile(r"(enc-self|dec-self|cross)\.(\d{1,9})\.(\d{1,9})")
+_MICHEL = re.compile(r"([EDA]):(\d{1,9}):(\d{1,9})")
 
 
 def parse_kinds(text: str) -> tuple[Kind, ...]:
@@ -318,10 +319,7 @@ class HeadMask:
         HeadtoolError
             If it is no such document, or the model lacks a head in it.
         """
-        try:
-            document = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise HeadtoolError(f"the head mask is not JSON: {error}") from error
+        document = parse_json(text, "the head mask")
         if not isinstance(document, dict) or document.get("schema") != "headtool/mask/1":
             raise HeadtoolError('the head mask lacks "schema": "headtool/mask/1"')
         closed = document.get("closed")

@@ -8,6 +8,8 @@ from headtool.errors import HeadtoolError
 
 __all__ = ["Search"]
 
+_MOST_PENALTY = 100  # a length to the power of more is beyond all numbers
+
 
 @dataclass(frozen=True)
 class Search:
@@ -41,5 +43,10 @@ class Search:
     def __post_init__(self) -> None:
         if self.beam is not None and self.beam < 1:
             raise HeadtoolError(f"`beam` must be at least 1, got {self.beam}")
+        if self.length_penalty is not None and not abs(self.length_penalty) <= _MOST_PENALTY:
+            raise HeadtoolError(
+                f"`length_penalty` must be from -{_MOST_PENALTY} to {_MOST_PENALTY}, got "
+                f"{self.length_penalty:g}"
+            )
         if self.max_length is not None and self.max_length < 2:
             raise HeadtoolError(f"`max_length` must be at least 2, got {self.max_length}")

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtool.errors import HeadtoolError, unknown
-from headtool.reports.formats.style import DYNAMICS_STYLE, undated
+from headtool.reports.formats.style import DYNAMICS_STYLE
+from headtool.reports.marks import figure_marks, is_marked
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,6 +33,11 @@ def check_figure(path: Path, *, force: bool) -> None:
         raise unknown(f"format of `figure` {path}:", ending, FORMATS)
     if path.exists() and not force:
         raise HeadtoolError(f"{path} exists already; choose another `figure` or add `force=True`")
+    if path.exists() and not is_marked(path):
+        raise HeadtoolError(
+            f"headtool did not write {path}, so `force=True` does not replace it; choose another "
+            "`figure`"
+        )
     if not path.absolute().parent.is_dir():
         raise HeadtoolError(f"the folder of `figure` {path} does not exist; make it first")
 
@@ -69,4 +75,4 @@ def write_dynamics_figure(tables: Mapping[str, pd.DataFrame], metric: str, path:
         right.set_xticks(range(len(last)), last["checkpoint_x"], rotation=30, ha="right")
         right.set_ylabel(f"Spearman with {names[-1]}")
         right.axhline(0, color="0.7", linewidth=0.6)
-        figure.savefig(path, metadata=undated(path.suffix.removeprefix(".")))
+        figure.savefig(path, metadata=figure_marks(path.suffix.removeprefix(".")))

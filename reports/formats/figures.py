@@ -21,7 +21,8 @@ from headtool.reports.formats.curve_figures import (
 from headtool.reports.formats.head_figures import effects_figure, heads_figure
 from headtool.reports.formats.relation_figures import agreement_figure, data_sets_figure
 from headtool.reports.formats.role_figures import scores_figure, survival_figure, survival_shape
-from headtool.reports.formats.style import FIGURE_STYLE, undated
+from headtool.reports.formats.style import FIGURE_STYLE
+from headtool.reports.marks import figure_marks
 from headtool.reports.sections.gates import sweep_of
 from headtool.reports.sections.views import choices_of
 
@@ -62,7 +63,7 @@ def write_figures(
             figure.set_layout_engine("none")
             for ending in formats:
                 path = folder / f"{name}.{ending}"
-                figure.savefig(path, format=ending, metadata=undated(ending))
+                figure.savefig(path, format=ending, metadata=figure_marks(ending))
                 written.append(path)
     return written
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from headtool.reports.blocks import DataTable
 from headtool.reports.contents.run import Contents
+from headtool.reports.marks import LATEX_MARK
 from headtool.reports.sections.page import build_page
 from headtool.reports.wording.text import visible
 
@@ -62,7 +63,7 @@ def render_latex(contents: Contents) -> dict[str, str]:
     title = f"\\section*{{{escape_latex(page.title)}}}\n"
     text = "".join(f"{escape_latex(paragraph)}\n\n" for paragraph in page.opening)
     files[DOCUMENT] = f"{_PREAMBLE}{title}{text}{inputs}\\end{{document}}\n"
-    return files
+    return {name: LATEX_MARK + text for name, text in files.items()}
 
 
 def escape_latex(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from headtool.reports.blocks import DataTable
 from headtool.reports.contents.run import Contents
+from headtool.reports.marks import MARKDOWN_MARK
 from headtool.reports.sections.page import build_page
 from headtool.reports.wording.text import visible
 
@@ -21,7 +22,7 @@ _START = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-+=](?:[-=\s]|$)))(.)")
 
 def render_markdown(contents: Contents) -> str:
     """Render a run as one Markdown document."""
-    return "\n".join(_lines(contents)).rstrip() + "\n"
+    return "\n".join(_lines(contents)).rstrip() + f"\n\n{MARKDOWN_MARK}\n"
 
 
 def escape_markdown(text: str) -> str:

@@ -18,7 +18,6 @@ __all__ = [
     "WIDTH",
     "method_style",
     "new_figure",
-    "undated",
 ]
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5A00", "#4338A8")
@@ -101,9 +100,3 @@ def method_style(contents: Contents, method: str) -> dict[str, Any]:
         return {"color": GREY, "linestyle": "-", "linewidth": 1.0}
     place = contents.methods.index(method) % len(COLOURS)
     return {"color": COLOURS[place], "linestyle": DASHES[place]}
-
-
-def undated(ending: str) -> dict[str, None] | None:
-    """Metadata that leaves the date out of a file, so that the same figure is the same file."""
-    dated = {"pdf": "CreationDate", "svg": "Date"}.get(ending)
-    return {dated: None} if dated else None

@@ -37,6 +37,7 @@ ENTRY_POINTS = ("headtool", "headtool.__main__")
 
 # The same inside reports/.
 REPORTS = (
+    "marks",
     "wording",
     "blocks",
     "contents",

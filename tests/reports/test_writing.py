@@ -86,14 +86,49 @@ def test_by_default_it_lies_in_the_run(run: Path, form: str) -> None:
 def test_an_existing_one_is_replaced_by_force_only(run: Path, tmp_path: Path, form: str) -> None:
     out = tmp_path / "deep" / "er" / "report"
     write_report(run, format=form, out=out)
-    old = out / "old.tex" if form == "latex" else out / "old.csv" if form == "csv" else out
-    old.write_text("old")
+    old = {"latex": out / "all.tex", "csv": out / "sites.csv"}.get(form, out)
+    old.write_text(f"{old.read_text()}old")
     with pytest.raises(HeadtoolError, match=r"exists already.*`force=True`"):
         write_report(run, format=form, out=out)
-    assert old.read_text() == "old"
+    assert old.read_text().endswith("old")
     write_report(run, format=form, out=out, force=True)
-    assert not old.exists() or old.read_text() != "old"
+    assert not old.read_text().endswith("old")
     assert listing(out.parent) == {"report"}
+
+
+THESIS = {
+    "html": ("thesis.tsv", "page.html"),
+    "markdown": ("thesis.tsv", "page.md"),
+    "latex": ("tables/thesis.tex",),
+    "csv": ("tables/thesis.csv", "tables/sites.csv"),
+    "figures": ("figures/thesis.pdf", "figures/thesis.svg", "figures/thesis.png"),
+}
+
+
+@pytest.mark.parametrize("form", THESIS)
+def test_force_replaces_only_what_headtool_wrote(run: Path, tmp_path: Path, form: str) -> None:
+    for name in THESIS[form]:
+        place = tmp_path / name
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("years of work")
+        out = place.parent if FORMATS[form][1] else place
+        with pytest.raises(HeadtoolError, match=rf"did not write .*{place.name}.*choose another"):
+            write_report(run, format=form, out=out, force=True)
+        assert place.read_text() == "years of work"
+        place.unlink()
+    with pytest.raises(HeadtoolError, match="headtool did not write"):
+        write_report(run, out=run / "manifest.json", force=True)
+
+
+def test_figures_replace_figures(run: Path, tmp_path: Path) -> None:
+    place = write_report(run, format="figures", out=tmp_path / "figures")
+    before = listing(place)
+    assert len({path.suffix for path in place.iterdir()}) == 3
+    write_report(run, format="figures", out=place, force=True)
+    assert listing(place) == before
+    (place / next(iter(before))).write_bytes(b"mine")
+    with pytest.raises(HeadtoolError, match="headtool did not write"):
+        write_report(run, format="figures", out=place, force=True)
 
 
 def test_force_replaces_no_folder_that_holds_anything_else(run: Path, tmp_path: Path) -> None:

@@ -17,9 +17,10 @@ __all__ = ["Sentence", "Treebank", "Word", "read_treebank"]
 
 _COLUMNS = 10
 _FORM, _HEAD, _DEPREL, _MISC = 1, 6, 7, 9
-_WORD = re.compile(r"[1-9]\d*")
-_RANGE = re.compile(r"([1-9]\d*)-([1-9]\d*)")
-_EMPTY = re.compile(r"(0|[1-9]\d*)\.([1-9]\d*)")
+_NUMBER = r"[1-9]\d{0,8}"  # Python refuses to read thousands of digits
+_WORD = re.compile(_NUMBER)
+_RANGE = re.compile(rf"({_NUMBER})-({_NUMBER})")
+_EMPTY = re.compile(rf"(0|{_NUMBER})\.({_NUMBER})")
 
 
 @dataclass(frozen=True)
@@ -244,13 +245,13 @@ class _Reader:
     def _misplaced(self, number: int, name: str, done: int) -> HeadtoolError:
         return self.fault(
             number,
-            f"ID {name} where {done + 1} should come",
+            f"ID {quoted(name)} where {done + 1} should come",
             "number the words of a sentence 1, 2, 3, ... and end it with an empty line",
         )
 
     def _head(self, number: int, columns: Sequence[str]) -> int:
         text = columns[_HEAD]
-        if not re.fullmatch(r"0|[1-9]\d*", text) or int(text) > len(self.rows):
+        if not re.fullmatch(rf"0|{_NUMBER}", text) or int(text) > len(self.rows):
             raise self.fault(
                 number,
                 f"HEAD {quoted(text)} is no word of the sentence",

@@ -27,7 +27,7 @@ def read_frequencies(spec: str) -> dict[str, int]:
     for number, line in enumerate(read_lines(path), start=1):
         if not line.strip():
             continue
-        match = re.fullmatch(r"(\S+)[ \t]+(\d+)\s*", line)
+        match = re.fullmatch(r"(\S+)[ \t]+(\d{1,18})\s*", line)
         if match is None:
             raise HeadtoolError(
                 f"{quoted_path(path)}, line {number}: {quoted(line)} is no token with its count; "

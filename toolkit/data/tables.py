@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 from headtool.data.messages import first_line, listing, quoted
 from headtool.data.textfile import quoted_path, read_bytes, read_lines, read_text
 from headtool.errors import HeadtoolError
+from headtool.reading import parse_json
 
 __all__ = ["TABLE_READERS", "Table", "as_cells"]
 
@@ -173,7 +174,7 @@ def read_parquet(path: Path) -> Table:
         raise HeadtoolError(f"{damaged} ({first_line(error)})") from None
     if file.metadata.num_rows == 0:
         raise HeadtoolError(f"{quoted_path(path)} has no rows; give a file with examples")
-    label_names = _stored_label_names(file.schema_arrow.metadata or {})
+    label_names = _stored_label_names(path, file.schema_arrow.metadata or {})
 
     def place(index: int) -> str:
         return f"{quoted_path(path)}, row {index + 1}"
@@ -190,18 +191,30 @@ def read_parquet(path: Path) -> Table:
     )
 
 
-def _stored_label_names(metadata: dict[bytes, bytes]) -> dict[str, list[str]]:
+def _stored_label_names(path: Path, metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
     """Return column -> label names from the features that `datasets` writes into Parquet files."""
     if b"huggingface" not in metadata:
         return {}
-    features: dict[str, Any] = (
-        json.loads(metadata[b"huggingface"]).get("info", {}).get("features", {})
-    )
-    return {
-        name: feature["names"]
-        for name, feature in features.items()
-        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel"
-    }
+    place = f"the metadata 'huggingface' of {quoted_path(path)}"
+    found: Any = parse_json(metadata[b"huggingface"], place)
+    for name in ("info", "features"):
+        found = found.get(name, {}) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise HeadtoolError(f"{place} describes no features; write the file again, or save as .csv")
+    label_names: dict[str, list[str]] = {}
+    for column, feature in found.items():
+        if not isinstance(feature, dict) or feature.get("_type") != "ClassLabel":
+            continue
+        names = feature.get("names")
+        if not isinstance(names, list) or not all(
+            isinstance(name, str) and _encodable(name) for name in names
+        ):
+            raise HeadtoolError(
+                f"{place} gives no names for the classes of {quoted(column)}; write the file "
+                "again, or save as .csv"
+            )
+        label_names[column] = names
+    return label_names
 
 
 def as_cells(

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from headtool.errors import HeadtoolError
+from headtool.reading import read_file
 
 __all__ = ["quoted_path", "read_bytes", "read_lines", "read_text", "user_path"]
 
@@ -29,13 +30,14 @@ def read_bytes(path: Path) -> bytes:
         If the path is missing, a folder, unreadable or empty.
     """
     try:
-        content = path.read_bytes()
+        content = read_file(path)
     except (FileNotFoundError, NotADirectoryError):
         raise HeadtoolError(f"no such file: {quoted_path(path)}; check the path") from None
     except IsADirectoryError:
         raise HeadtoolError(f"{quoted_path(path)} is a folder; name one file in it") from None
-    except OSError as error:
-        raise HeadtoolError(f"cannot read {quoted_path(path)}: {error.strerror}") from None
+    except (OSError, ValueError) as error:  # a name that no file can have
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise HeadtoolError(f"cannot read {quoted_path(path)}: {reason}") from None
     if not content:
         raise HeadtoolError(f"{quoted_path(path)} is empty; give a file with at least one example")
     return content

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
 import os
 import shutil
+import struct
 import zipfile
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +26,7 @@ from numpy.typing import NDArray
 
 from headtool.errors import HeadtoolError
 from headtool.progress import Progress, silent
+from headtool.reading import read_file
 
 __all__ = [
     "Executor",
@@ -44,6 +48,25 @@ UnitResult = Mapping[str, NDArray[Any]]
 
 Of masked runs each is [1 + masks, examples]: the whole model first, then the unit's masks.
 """
+
+
+_CHECKSUM = "checksum"
+# What numpy, zipfile and zlib raise for bytes that are no archive of arrays.
+_DAMAGE = (
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    ArithmeticError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zipfile.BadZipFile,
+    zlib.error,
+)
 
 
 @dataclass(frozen=True)
@@ -235,9 +258,21 @@ class UnitStore:
     def _claim(self) -> None:
         """Make the folder this run's, or check that it is."""
         path = self.folder / "description.json"
-        if not path.exists():
+        if not os.path.lexists(path):
+            if any(self.folder.glob("unit-*")):
+                raise HeadtoolError(
+                    f"{path} is missing, which says what the rest of the folder is of; delete "
+                    f"{self.folder} to start again"
+                )
             _write_whole(path, self._key.encode())
-        elif path.read_text(encoding="utf-8") != self._key:
+            return
+        try:
+            held = read_file(path)
+        except OSError as error:
+            raise HeadtoolError(
+                f"cannot read {path}: {error.strerror}; delete {self.folder} to start again"
+            ) from error
+        if held != self._key.encode():
             raise HeadtoolError(
                 f"{self.folder} holds an unfinished run of something else (its description.json "
                 "says what); delete it, or choose another `out`"
@@ -246,13 +281,22 @@ class UnitStore:
     def load(self, unit: Unit) -> UnitResult | None:
         """Return a finished unit's result, or None."""
         path = self._path(unit)
+        damaged = HeadtoolError(f"{path} is damaged; delete it to compute it again")
         try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-                return {name: arrays[name] for name in arrays.files}
+            content = io.BytesIO(read_file(path))
         except FileNotFoundError:
             return None
-        except (OSError, EOFError, ValueError, zipfile.BadZipFile) as error:
-            raise HeadtoolError(f"{path} is damaged; delete it to compute it again") from error
+        except OSError as error:
+            raise damaged from error
+        try:
+            with np.load(content, allow_pickle=False) as arrays:
+                result = {name: arrays[name] for name in arrays.files}
+                checksum = str(result.pop(_CHECKSUM))
+        except _DAMAGE as error:
+            raise damaged from error
+        if checksum != _checksum(unit, result):
+            raise damaged
+        return result
 
     def save(self, unit: Unit, result: UnitResult) -> None:
         """Keep a unit's result; it is there completely or not at all, even after a power cut.
@@ -267,7 +311,8 @@ class UnitStore:
         try:
             temporary = self._path(unit).with_suffix(".tmp")
             with temporary.open("wb") as file:
-                np.savez(file, allow_pickle=False, **dict(result))
+                checksum = np.array(_checksum(unit, result))
+                np.savez(file, allow_pickle=False, **{**result, _CHECKSUM: checksum})
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, self._path(unit))
@@ -285,6 +330,15 @@ class UnitStore:
 
     def _path(self, unit: Unit) -> Path:
         return self.folder / f"unit-{unit.number:06d}.npz"
+
+
+def _checksum(unit: Unit, result: UnitResult) -> str:
+    """SHA-256 (hex) of a unit's result, by which a file that was damaged or swapped shows."""
+    found = hashlib.sha256(str(unit.number).encode())
+    for name, array in sorted(result.items()):
+        found.update(f"{name} {array.dtype.str} {array.shape}".encode())
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()
 
 
 def digest(texts: Sequence[str]) -> str:

@@ -22,7 +22,7 @@ from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
-from headtool.results.folders import check_output
+from headtool.results.folders import check_output, unfinished_folder
 from headtool.results.outcomes import Outcomes
 from headtool.results.runs import site_frame, write_run
 from headtool.results.scores import json_rows
@@ -315,7 +315,7 @@ def _kept_units(
         yield None
         return
     description = {**source, "masks": digest([mask.to_json() for mask in masks])}
-    with UnitStore(folder.with_name(f"{folder.name}.unfinished"), description) as store:
+    with UnitStore(unfinished_folder(folder), description) as store:
         try:
             check_output(folder, force=force)  # another process may have finished meanwhile
         except HeadtoolError:

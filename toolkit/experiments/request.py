@@ -20,6 +20,13 @@ if TYPE_CHECKING:
 
 __all__ = ["CURVE_METHODS", "Request", "requested"]
 
+# What would never end.
+_COSTS = (
+    ("draws", 100_000, "each runs the model at every point of the curves"),
+    ("resamples", 100_000_000, "each takes a millisecond or more"),
+    ("stability", 100_000, "each scores the heads again by every method"),
+)
+
 CURVE_METHODS = ("gradient",)
 """The methods of ``curve`` where none are named."""
 
@@ -126,6 +133,10 @@ class Request:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise HeadtoolError(f"`{name}` must be at least {least}, got {value}")
+        for name, most, cost in _COSTS:
+            value = getattr(self, name)
+            if value is not None and value > most:
+                raise HeadtoolError(f"`{name}` must be at most {most:,}, got {value:,}: {cost}")
 
     def scorers(self) -> tuple[Method, ...]:
         """Return the methods, those given by name with their default options."""

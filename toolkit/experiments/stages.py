@@ -21,7 +21,7 @@ from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import Examples, ModelAdapter
 from headtool.progress import Progress, silent
-from headtool.results.folders import check_output
+from headtool.results.folders import check_output, unfinished_folder
 from headtool.results.outcomes import Outcomes
 from headtool.results.runs import read_run, write_run
 from headtool.results.scores import HeadScores
@@ -299,7 +299,7 @@ def stages(
     if folder is None:
         yield Stages(None, execute=execute, progress=progress)
         return
-    unfinished = folder.with_name(f"{folder.name}.unfinished")
+    unfinished = unfinished_folder(folder)
     absent = [parent for parent in unfinished.parents if not parent.exists()]
     with UnitStore(unfinished, description):
         try:

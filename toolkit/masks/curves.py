@@ -29,6 +29,8 @@ __all__ = [
 
 Closed = NDArray[np.bool_]
 
+_MOST_STEPS = 100_000
+
 
 def budgets_of(steps: str, heads: int, *, most: int | None = None) -> tuple[int, ...]:
     """Read how many heads are closed at the points of a curve, 0 included.
@@ -71,6 +73,11 @@ def budgets_of(steps: str, heads: int, *, most: int | None = None) -> tuple[int,
             )
         return (0, *points)
     count = int(np.ceil(heads / values[0] - 1e-9))
+    if count > _MOST_STEPS:
+        raise HeadtoolError(
+            f"`steps` {steps} makes {count:,} points of {heads} heads; give at least "
+            f"{100 / heads:.2g}%, which is a head"
+        )
     points = [min(limit, round(step * values[0])) for step in range(count)]
     return tuple(sorted({*points, limit}))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ from headtool.errors import HeadtoolError, unknown
 from headtool.heads import HeadMask, Sites
 from headtool.masks.curves import layers_of, spare_last
 from headtool.metrics import metric_of_run
+from headtool.reading import parse_json, read_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -262,17 +262,14 @@ def from_file(path: Path, sites: Sites) -> HeadMask:
         If the file is missing or no mask, or if the model lacks a head that it names.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode("utf-8")
     except FileNotFoundError:
         raise HeadtoolError(f"no such file: {path}; check `mask`") from None
     except (OSError, UnicodeDecodeError) as error:
         raise HeadtoolError(f"cannot read the mask {path}: {error}") from error
-    try:
-        document = json.loads(text)
-    except json.JSONDecodeError:
-        if text.lstrip()[:1] in ("{", "["):
-            return HeadMask.from_json(text, sites)  # says what is wrong
+    if text.lstrip()[:1] not in ("{", "["):
         return _not_empty(HeadMask.from_michel(text, sites), path)
+    document = parse_json(text, f"the mask {path}")
     if isinstance(document, dict) and "schema" not in document:
         try:
             layers = {

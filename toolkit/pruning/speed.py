@@ -38,6 +38,7 @@ __all__ = ["WORKS", "Contender", "contenders", "measure_speed", "median_interval
 WORKS = ("forward", "decode")
 
 
+_MOST_TOKENS = 10**8
 _SHORTEST = 0.05  # seconds of one timing; shorter work is repeated inside it
 
 
@@ -143,6 +144,11 @@ def measure_speed(
     progress
         Reports progress.
 
+    Raises
+    ------
+    HeadtoolError
+        If the work is unknown, or a model does not take inputs of that size.
+
     Returns
     -------
     DataFrame
@@ -152,6 +158,19 @@ def measure_speed(
     """
     if work not in WORKS:
         raise unknown("work", work, WORKS)
+    for one in models:
+        longest = one.model.max_length
+        if longest is not None and length > longest:
+            raise HeadtoolError(
+                f"`length` must be at most {longest}, the tokens that {one.model.spec} takes, got "
+                f"{length}"
+            )
+    tokens = length * max(batch_sizes) * beam
+    if tokens > _MOST_TOKENS:
+        raise HeadtoolError(
+            f"a batch of {tokens:,} tokens is more than memory holds; keep `batch_sizes` times "
+            f"`length` (times `beam`) below {_MOST_TOKENS:,}"
+        )
     rows: list[dict[str, Any]] = []
     for size in progress(batch_sizes, total=len(batch_sizes), label=f"speed, {work}"):
         jobs = [_job(model, work, size, length, beam) for model in models]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -13,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from headtool.errors import HeadtoolError
+from headtool.reading import read_json
 
-__all__ = ["PRUNED_RECORD", "SCHEMA", "check_output", "new_folder"]
+__all__ = ["PRUNED_RECORD", "SCHEMA", "check_output", "new_folder", "unfinished_folder"]
 
 
 SCHEMA = "headtool/run/1"
@@ -50,6 +50,10 @@ def check_output(folder: Path | None, *, force: bool) -> None:
             raise HeadtoolError("`force` replaces a run at `out`, which is missing; give `out`")
         return
     try:
+        if folder.resolve() in (Path.cwd(), *Path.cwd().parents):
+            raise HeadtoolError(
+                f"you are in the folder '{folder}', which a run would replace; choose another `out`"
+            )
         taken = _exists(folder)
         if taken and not force:
             raise HeadtoolError(
@@ -65,6 +69,17 @@ def check_output(folder: Path | None, *, force: bool) -> None:
             pass
     except OSError as error:
         raise _unwritable(folder, error) from error
+
+
+def unfinished_folder(folder: Path) -> Path:
+    """Folder beside a run's that keeps what is finished of it while the run is made.
+
+    Parameters
+    ----------
+    folder
+        The run's folder.
+    """
+    return Path(f"{os.path.abspath(folder)}.unfinished")
 
 
 @contextlib.contextmanager
@@ -83,6 +98,8 @@ def new_folder(folder: Path, *, force: bool) -> Iterator[Path]:
     HeadtoolError
         As `check_output`, or if the files cannot be written.
     """
+    from safetensors import SafetensorError
+
     check_output(folder, force=force)
     place = folder.resolve()  # behind a link lies the folder that is replaced
     missing, _ = _missing_parents(place)
@@ -93,7 +110,7 @@ def new_folder(folder: Path, *, force: bool) -> Iterator[Path]:
         made.chmod(0o777 & ~_umask())
         yield made
         _replace(place, made)
-    except OSError as error:
+    except (OSError, SafetensorError) as error:
         raise _unwritable(folder, error) from error
     finally:
         if made is not None:
@@ -148,16 +165,17 @@ def _is_replaceable(folder: Path) -> bool:
         return True
     for name, schema in ((MANIFEST, "headtool/run/"), (PRUNED_RECORD, "headtool/pruned/")):
         try:
-            record = json.loads((folder / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            record = read_json(folder / name)
+        except (FileNotFoundError, HeadtoolError):
             continue
         if isinstance(record, dict) and str(record.get("schema")).startswith(schema):
             return True
     return False
 
 
-def _unwritable(folder: Path, error: OSError) -> HeadtoolError:
-    return HeadtoolError(f"cannot write {folder}: {error.strerror or error}; choose another `out`")
+def _unwritable(folder: Path, error: Exception) -> HeadtoolError:
+    reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+    return HeadtoolError(f"cannot write {folder}: {reason}; choose another `out`")
 
 
 def describe_file(path: Path) -> dict[str, Any]:

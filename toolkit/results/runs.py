@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.errors import HeadtoolError
-from headtool.results.folders import MANIFEST, SCHEMA, describe_file, new_folder
+from headtool.reading import read_json
+from headtool.results.folders import (
+    MANIFEST,
+    SCHEMA,
+    describe_file,
+    new_folder,
+    unfinished_folder,
+)
 from headtool.results.older import has_draws_among_curves, modern
 from headtool.schema import TABLES, find_table
 
@@ -218,12 +225,9 @@ def read_run(folder: Path | str) -> Run:
     folder = Path(folder)
     path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = read_json(path)
     except FileNotFoundError:
-        if (
-            folder.name.endswith(".unfinished")
-            or folder.with_name(f"{folder.name}.unfinished").is_dir()
-        ):
+        if folder.name.endswith(".unfinished") or unfinished_folder(folder).is_dir():
             raise HeadtoolError(
                 f"{folder} is not finished; give the command that began it again to continue it"
             ) from None
@@ -232,8 +236,6 @@ def read_run(folder: Path | str) -> Run:
                 f"{folder} is no headtool run: there is no such folder; check the path"
             ) from None
         raise HeadtoolError(f"{folder} is no headtool run: it has no {MANIFEST}") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise HeadtoolError(f"{path} cannot be read: {error}") from error
     schema = manifest.get("schema") if isinstance(manifest, dict) else None
     if schema != SCHEMA:
         raise HeadtoolError(f"{path} has the schema {schema!r}; this version reads {SCHEMA!r}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from headtool.errors import HeadtoolError
+from headtool.reading import read_json
 from headtool.results.folders import PRUNED_RECORD, describe_file
 from headtool.surgery.plan import Plan
 
@@ -32,10 +32,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     path = folder / PRUNED_RECORD
     if not path.is_file():
         return None
-    try:
-        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise HeadtoolError(f"{path} cannot be read: {error}") from error
+    record: dict[str, Any] = read_json(path)
     schema = record.get("schema") if isinstance(record, dict) else None
     if schema != SCHEMA:
         raise HeadtoolError(f"{path} has the schema {schema!r}; this version reads {SCHEMA!r}")

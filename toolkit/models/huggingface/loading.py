@@ -18,6 +18,7 @@ from transformers.utils import logging as hf_logging
 
 from headtool.errors import HeadtoolError
 from headtool.models.examples import Task
+from headtool.models.huggingface.checking import check_config, check_parts, readable_errors
 from headtool.models.huggingface.pruned import pruned_class
 
 __all__ = ["find_huggingface", "load_config", "load_parts", "load_pruned_module", "load_weights"]
@@ -64,11 +65,12 @@ def load_parts(source: str, *, spec: str, dtype: torch.dtype) -> tuple[Task, nn.
     task, loader = _task(spec, config)
     loader = pruned_class(config, spec) or loader
     module = load_weights(loader, name, config, spec=spec, dtype=dtype, options=options)
-    with _readable_errors("tokenizer", spec):
+    with readable_errors("load the tokenizer", spec):
         tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         # The library makes an empty one where the files are missing.
         raise HeadtoolError(f"{spec} has no tokenizer; save one beside the model")
+    check_parts(spec, module, tokenizer)
     return task, module, tokenizer
 
 
@@ -131,8 +133,10 @@ def load_config(name: str, *, spec: str, local: bool, options: Mapping[str, Any]
     local
         Whether it lies in a folder.
     """
-    with _readable_errors("configuration", spec, unknown=not local):
-        return transformers.AutoConfig.from_pretrained(name, **options)
+    with readable_errors("load the configuration", spec, unknown=not local):
+        config = transformers.AutoConfig.from_pretrained(name, **options)
+    check_config(spec, config)
+    return config
 
 
 def load_weights(
@@ -159,7 +163,7 @@ def load_weights(
     dtype
         Precision of the weights.
     """
-    with _readable_errors("weights", spec), _no_bar():
+    with readable_errors("load the weights", spec), _no_bar():
         module, report = loader.from_pretrained(
             name,
             config=config,
@@ -190,41 +194,6 @@ def _check_weights(spec: str, module: nn.Module, report: dict[str, Any]) -> None
         )
 
 
-@contextlib.contextmanager
-def _readable_errors(part: str, spec: str, *, unknown: bool = False) -> Iterator[None]:
-    """Turn what the library raises for an unusable part of a model into one line.
-
-    `unknown` says that the model may not exist at all.
-    """
-    from huggingface_hub.errors import StrictDataclassError
-    from safetensors import SafetensorError
-
-    try:
-        yield
-    except SafetensorError as error:
-        raise HeadtoolError(
-            f"the weights of {spec} are damaged or cut short ({error}); download them again"
-        ) from error
-    except (
-        ArithmeticError,
-        AttributeError,
-        ImportError,
-        LookupError,
-        OSError,
-        RuntimeError,
-        StrictDataclassError,
-        TypeError,
-        ValueError,
-    ) as error:
-        if unknown and isinstance(error, OSError):
-            raise HeadtoolError(
-                f"unknown model '{spec}': neither a folder nor a model that can be had from the "
-                "hub now; check the spelling, or the network and HF_HUB_OFFLINE"
-            ) from error
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise HeadtoolError(f"cannot load the {part} of {spec}: {reason[:300]}") from error
-
-
 def _task(spec: str, config: Any) -> tuple[Task, Any]:
     """Tell the task from the name of the model class that the checkpoint was saved from."""
     names = tuple(config.architectures or ())
@@ -244,6 +213,11 @@ def _task(spec: str, config: Any) -> tuple[Task, Any]:
             if config.problem_type == "multi_label_classification":
                 raise HeadtoolError(f"{spec} is a multi-label classifier, which is not supported")
             regression = config.problem_type == "regression" or config.num_labels == 1
+            if regression and config.num_labels != 1:
+                raise HeadtoolError(
+                    f"{spec} is a regression model with {config.num_labels} outputs, and headtool "
+                    "needs one; correct problem_type or id2label in its config.json"
+                )
             return ("regression" if regression else "classification"), loader
     raise HeadtoolError(
         f"{spec} is a {', '.join(names) or 'model of unnamed class'}; headtool needs one with a "

@@ -26,6 +26,7 @@ from headtool.models.base import (
     token_columns,
 )
 from headtool.models.batching import padded
+from headtool.models.huggingface.checking import check_ids
 
 __all__ = ["HuggingFaceNetwork"]
 
@@ -110,6 +111,7 @@ class HuggingFaceNetwork(ModelAdapter):
             rows, truncated = self._encode_pairs(data)
         else:
             rows, truncated = self._encode_labelled(data)
+        check_ids(self.spec, self.module, (row["input_ids"] for row in rows))
         lengths = [max(len(row["input_ids"]), len(row.get("labels", ()))) for row in rows]
         return Examples(data, tuple(rows), np.asarray(lengths), batch_tokens, truncated)
 
@@ -164,6 +166,7 @@ class HuggingFaceNetwork(ModelAdapter):
                 block = ids[start : start + room]
                 if len(block) > 1:
                     rows.append(self._block(block, seed, len(rows)))
+        check_ids(self.spec, self.module, (row["input_ids"] for row in rows))
         lengths = np.asarray([len(row["input_ids"]) for row in rows], dtype=np.int64)
         return Examples(data, tuple(rows), lengths, batch_tokens)
 
