@@ -140,7 +140,7 @@ def _run_of(source: Comparison | Written | Path | str) -> Iterator[tuple[Path, b
             run,
             command=source.command,
             provenance={str(source.settings.get("command", "compare")): source.settings},
-            tables=source.tables,
+            tables={name: frame for name, frame in source.tables.items() if len(frame)},
         )
         yield run, False
 
