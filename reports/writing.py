@@ -29,13 +29,6 @@ FORMATS = {
 """By format: the default name inside the run, and for folders what their files end in."""
 
 
-class _HasFolder(Protocol):
-    """A result that may have been written."""
-
-    @property
-    def folder(self) -> Path | None: ...
-
-
 class Written(Protocol):
     """A result that may have been written to a folder."""
 
