@@ -31,13 +31,6 @@ FORMATS = {
 """By format: the default name inside the run, and for folders what their files end in."""
 
 
-class _HasFolder(Protocol):
-    """A result that may have been written."""
-
-    @property
-    def folder(self) -> Path | None: ...
-
-
 class Written(Protocol):
     """A result that may have been written to a folder."""
 
@@ -142,7 +135,7 @@ def _run_of(source: Comparison | Written | Path | str) -> Iterator[tuple[Path, b
             run,
             command=source.command,
             provenance={str(source.settings.get("command", "compare")): source.settings},
-            tables=source.tables,
+            tables={name: frame for name, frame in source.tables.items() if len(frame)},
         )
         yield run, False
 

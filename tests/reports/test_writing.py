@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import re
 import shutil
 import stat
 from pathlib import Path
@@ -10,10 +12,12 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from headtool.analysis.comparison import TABLES, Comparison
 from headtool.errors import HeadtoolError
 from headtool.reports import writing
 from headtool.reports.contents.run import read_contents
 from headtool.reports.writing import FORMATS, write_report
+from headtool.results.runs import read_run
 
 from ..support import hostile
 from ..support.comparisons import write_comparison
@@ -198,3 +202,36 @@ def test_it_can_be_read_by_whom_the_umask_lets(run: Path, tmp_path: Path) -> Non
 def test_unknown_formats_are_named(run: Path) -> None:
     with pytest.raises(HeadtoolError, match="did you mean 'html'"):
         write_report(run, format="htm")
+
+
+def compared_in_memory(compared: Path) -> Comparison:
+    """The tables of a run as the function that made them returned them."""
+    run = read_run(compared)
+    held = run.manifest["tables"]
+    frames = {name: run.table(name) if name in held else pd.DataFrame() for name in TABLES}
+    settings = run.manifest["provenance"]["compare"]
+    return Comparison(**frames, settings=settings, command=run.manifest["command"])
+
+
+def test_a_comparison_has_the_report_of_its_run(compared: Path, tmp_path: Path) -> None:
+    in_memory = compared_in_memory(compared)
+    texts = [
+        write_report(source, format="markdown", out=tmp_path / name).read_text(encoding="utf-8")
+        for name, source in (
+            ("run", str(compared)),
+            ("read", dataclasses.replace(in_memory, folder=compared)),
+            ("memory", in_memory),
+        )
+    ]
+    assert texts[0] == texts[1]
+    assert "## To reproduce" in texts[2]
+    # A run in memory gets its time when its report is written.
+    same = [re.sub(r"(?m)^- written: .*$", "", text) for text in texts]
+    assert same[0] == same[2]
+
+
+def test_a_comparison_lies_beside_its_run_or_where_it_is_told(run: Path) -> None:
+    in_memory = compared_in_memory(run)
+    assert write_report(dataclasses.replace(in_memory, folder=run)) == run / "report.html"
+    with pytest.raises(HeadtoolError, match=r"lies in no folder.*give `out`"):
+        write_report(in_memory)

@@ -197,6 +197,6 @@ def test_additivity_speaks_of_the_interval(contents: Contents) -> None:
     assert said(contents)["additivity"].startswith("Single effects do not add up: the 36 heads")
     open_ = table.assign(low=-1.0, high=1.0)
     text = said(with_tables(contents, additivity=open_))["additivity"]
-    assert text.startswith("Whether single effects add up stays open: the 36 heads that gradient")
+    assert text.startswith("It stays open whether single effects add up: the 36 heads that grad")
     row = table[(table["method"] == "gradient") & (table["budget"] == 36)].iloc[0]
     assert f"{row['joint']:.3g}".replace("-", "−") in text
