@@ -17,4 +17,5 @@ def completed(name: str, columns: dict[str, Any] | pd.DataFrame) -> pd.DataFrame
     for column in TABLES[name].columns:
         if column.name not in frame.columns and not column.optional:
             frame[column.name] = pd.Series(_FILL[column.type], frame.index, dtype=column.dtype)
-    return frame
+    names = [column.name for column in TABLES[name].columns if column.name in frame.columns]
+    return frame[[*names, *(other for other in frame.columns if other not in names)]]
