@@ -33,7 +33,7 @@ export HF_HUB_OFFLINE := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help interpreter setup demo test check lint types format bench builtin clean
+.PHONY: help interpreter setup demo test check lint types format tables bench builtin clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s%s\n", $$1, $$2 }' Makefile
@@ -97,6 +97,9 @@ types: $(INSTALLED) ## strict types
 format: $(INSTALLED) ## write the format and the fixes that ruff can make
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+tables: $(INSTALLED) ## write docs/tables.md, the page of all tables and columns, again
+	$(BIN)/python -m headtool.schema > docs/tables.md
 
 bench: $(INSTALLED) ## run the benchmarks; each prints a ratio, both sides measured in one run
 	@failed=; for script in benchmarks/bench_$(BENCH).py; do \

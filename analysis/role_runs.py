@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.errors import HeadtoolError
-from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -63,12 +62,6 @@ def read_roles(folder: Path) -> SavedRoles:
         what = f"is a run of {other} and holds no roles" if other else "holds no roles"
         raise HeadtoolError(f"{folder} {what}; make some with headtool roles --out DIR")
     frame = run.table("roles")
-    missing = [column for column in TABLES["roles"].names if column not in frame.columns]
-    if missing:
-        raise HeadtoolError(
-            f"{folder} was written by another version: its table 'roles' has no column "
-            f"'{missing[0]}'; give the command that made it again"
-        )
     if not isinstance(source.get("model"), dict):
         raise HeadtoolError(f"{folder} is damaged: its manifest does not say which model it is of")
     return SavedRoles(folder, frame, source, str(run.manifest.get("command", "")))

@@ -96,7 +96,7 @@ REFUSED = [
     ("plain", ["plain is a run of compare and holds no roles", "headtool roles --out"]),
     ("none", ["none is no headtool run"]),
     ("dev.conllu", ["dev.conllu"]),
-    ("older", ["older was written by another version", "'guess'"]),
+    ("older", ["older/roles.parquet was written by another version", "'guess'"]),
     ("headless", ["headless is damaged", "which model"]),
     ("decoder", ["decoder has roles of dec-self heads", "enc-self", "same kinds"]),
 ]

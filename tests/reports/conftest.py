@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from headtool.reports.contents.heads import places
@@ -24,6 +23,7 @@ from ..support.html import Page
 from ..support.replicates import write_replicated
 from ..support.roles import HEADS, role_frame, write_roles
 from ..support.stability import write_subsampled
+from ..support.tables import completed
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
@@ -119,17 +119,21 @@ def role_run(tmp_path: Path) -> Path:
 @pytest.fixture
 def dynamics_run(tmp_path: Path) -> Path:
     shares = [0.0, 0.5, 0.0, 0.5]
-    curves = pd.DataFrame({"checkpoint": [*"aabb"], "share": shares})
+    curves = {"checkpoint": [*"aabb"], "share": shares}
+    values = {"value": [0.8, 0.4, 0.9, 0.5], "relative": [1, 0.5, 1, 0.55]}
     tables = {
-        "checkpoint_scores": pd.DataFrame({"checkpoint": ["a"], "score": [1.0]}),
-        "checkpoint_curves": curves.assign(value=[0.8, 0.4, 0.9, 0.5], relative=[1, 0.5, 1, 0.55]),
-        "prunability": pd.DataFrame({"checkpoint": [*"ab"], "whole": [0.8, 0.9]}),
-        "rank_stability": pd.DataFrame(
-            {"checkpoint_x": ["a"], "checkpoint_y": ["b"], "spearman": [0.321]}
-        ),
+        "checkpoint_scores": {"checkpoint": ["a"], "score": [1.0]},
+        "checkpoint_curves": {**curves, **values},
+        "prunability": {"checkpoint": [*"ab"], "whole": [0.8, 0.9]},
+        "rank_stability": {"checkpoint_x": ["a"], "checkpoint_y": ["b"], "spearman": [0.321]},
     }
     source = {"command": "dynamics", "checkpoints": ["a", "b"], "options": {"steps": "50%"}}
-    write_run(tmp_path / "run", command="", provenance={"dynamics": source}, tables=tables)
+    write_run(
+        tmp_path / "run",
+        command="",
+        provenance={"dynamics": source},
+        tables={name: completed(name, columns) for name, columns in tables.items()},
+    )
     return tmp_path / "run"
 
 

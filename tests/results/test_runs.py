@@ -302,9 +302,9 @@ def rewrite(run: Run, name: str, frame: pd.DataFrame) -> Run:
     ("frame", "part"),
     [
         (FRAME.drop(columns="rank"), "has no column 'rank'"),
-        (FRAME.assign(rank=["first", "second"]), "in the column 'rank', which is to hold whole"),
-        (FRAME.assign(score=["high", "low"]), "in the column 'score', which is to hold numbers"),
-        (FRAME.assign(kind=[1, 2]), "in the column 'kind', which is to hold text"),
+        (FRAME.assign(rank=["first", "second"]), "instead of whole numbers"),
+        (FRAME.assign(score=["high", "low"]), "the column 'score' holds"),
+        (FRAME.assign(kind=[1, 2]), "instead of text"),
     ],
 )
 def test_a_table_with_other_columns_is_refused(

@@ -71,13 +71,13 @@ def test_empty_columns_without_a_type_get_theirs() -> None:
     [
         (FRAME.drop(columns="count"), ["no column 'count'"]),
         (FRAME.assign(more=1), ["a column 'more'"]),
-        (FRAME.assign(name=[1]), ["'name'", "hold text", "int64"]),
-        (FRAME.assign(name=[None]), ["'name'", "hold text"]),
-        (FRAME.assign(name=pd.Series([b"x"], dtype=object)), ["'name'", "hold text"]),
+        (FRAME.assign(name=[1]), ["'name'", "of text", "int64"]),
+        (FRAME.assign(name=[None]), ["'name'", "of text"]),
+        (FRAME.assign(name=pd.Series([b"x"], dtype=object)), ["'name'", "of text"]),
         (FRAME.assign(count=[0.5]), ["'count'", "whole numbers", "float64"]),
         (FRAME.assign(count=pd.Series([None], dtype="Int64")), ["'count'", "whole numbers"]),
-        (FRAME.assign(height=["high"]), ["'height'", "hold numbers"]),
-        (FRAME.assign(height=[True]), ["'height'", "hold numbers"]),
+        (FRAME.assign(height=["high"]), ["'height'", "of numbers"]),
+        (FRAME.assign(height=[True]), ["'height'", "of numbers"]),
         (FRAME.assign(open=["yes"]), ["'open'", "truth values"]),
         (FRAME.assign(open=[1]), ["'open'", "truth values"]),
     ],
@@ -86,7 +86,7 @@ def test_other_tables_are_refused_in_one_line(frame: pd.DataFrame, parts: list[s
     with pytest.raises(HeadtoolError) as caught:
         TABLE.checked(frame, "run/points.parquet")
     message = str(caught.value)
-    assert message.startswith("run/points.parquet has ")
+    assert message.startswith("run/points.parquet ")
     assert "\n" not in message
     assert message.endswith("make the run again with the command in its manifest")
     for part in parts:

@@ -14,6 +14,8 @@ import pandas as pd
 from headtool.results.runs import Run, write_run
 from headtool.schema import TABLES
 
+from .tables import completed
+
 METHODS = ("gradient", "ablation", "gates", "confidence")
 DATA = ("data/news.tsv", "data/reviews.tsv")
 KINDS = {"enc-self": (6, 12)}
@@ -190,7 +192,7 @@ def _tests(rng, heads, worth, data) -> pd.DataFrame:
                 verdict=verdict,
                 mde=4 * stderr,
                 stderr=stderr,
-                n_differing=rng.integers(0, 90, len(heads)).astype(float),
+                n_differing=rng.integers(0, 90, len(heads)),
                 p_noninferior=p / 2,
                 p_noninferior_adjusted=adjusted / 2,
                 p_equivalent=p / 2,
@@ -231,7 +233,7 @@ def _stability(methods, heads) -> pd.DataFrame:
         for name in ("tau_b", "spearman", "rbo"):
             row[name] = 0.9 - 0.1 * number
         rows.append(row)
-    return pd.DataFrame(rows)
+    return completed("stability", pd.DataFrame(rows))
 
 
 def _concordance(methods, heads) -> pd.DataFrame:

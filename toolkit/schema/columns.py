@@ -230,7 +230,7 @@ class Table:
         for name in frame.columns:
             if name not in known and not self.further:
                 raise HeadtoolError(
-                    f"{place} has a column '{name}', which this version does not know; {remedy}"
+                    f"{place} was written by another version: it has a column '{name}'; {remedy}"
                 )
         found = {}
         for column in self.columns:
@@ -238,13 +238,16 @@ class Table:
                 if column.later:
                     found[column.name] = _not_computed(column, frame.index)
                 elif not column.optional:
-                    raise HeadtoolError(f"{place} has no column '{column.name}'; {remedy}")
+                    raise HeadtoolError(
+                        f"{place} was written by another version: it has no column "
+                        f"'{column.name}'; {remedy}"
+                    )
                 continue
             values = frame[column.name]
             if len(frame) and not column.fits(values):
                 raise HeadtoolError(
-                    f"{place} has {values.dtype} values in the column '{column.name}', which is to "
-                    f"hold {_PLURALS[column.type]}; {remedy}"
+                    f"{place} is damaged: the column '{column.name}' holds {values.dtype} values "
+                    f"instead of {_PLURALS[column.type]}; {remedy}"
                 )
             if values.dtype != "category":
                 found[column.name] = values.astype(column.dtype)  # type: ignore[call-overload]

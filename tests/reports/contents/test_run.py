@@ -63,7 +63,7 @@ def test_a_column_that_is_missing(tmp_path: Path) -> None:
     tables, settings = comparison()
     tables["tests"] = tables["tests"].drop(columns="verdict")
     write_run(tmp_path / "run", command="", provenance={"compare": settings}, tables=tables)
-    refused(tmp_path / "run", "another version", "'tests'", "'verdict'")
+    refused(tmp_path / "run", "tests.parquet", "another version", "'verdict'")
 
 
 def test_damage(run: Path) -> None:

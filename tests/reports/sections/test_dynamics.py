@@ -16,7 +16,8 @@ def test_checkpoints_are_shown(dynamics_run: Path) -> None:
     (section,) = build_page(read_contents(dynamics_run)).sections
     by_name = {table.name: table for table in section.tables}
     assert list(by_name) == ["prunability", "checkpoint-curves", "rank-stability"]
-    assert [cell.text for cell in by_name["rank-stability"].rows[0]] == ["a", "b", "0.321"]
+    cells = [cell.text for cell in by_name["rank-stability"].rows[0]]
+    assert cells == ["a", "b", "0", "0.321", "–", "–"]
     assert len(by_name["checkpoint-curves"].rows) == 4
 
 
