@@ -15,7 +15,14 @@ from headtool.analysis.agreement import agreement, concordance
 from headtool.analysis.assessment import assess_outcomes
 from headtool.analysis.correlation import correlate
 from headtool.analysis.curve_bootstrap import CurveBootstrap, Line
-from headtool.analysis.curves import additivity, curve_draws, curve_frame, curve_tests, optimism
+from headtool.analysis.curves import (
+    additivity,
+    curve_draws,
+    curve_frame,
+    curve_tests,
+    draws_needed,
+    optimism,
+)
 from headtool.analysis.importance import Importance
 from headtool.analysis.multiplicity import default_resamples
 from headtool.analysis.overlap import consensus, kept_frame, overlap
@@ -23,6 +30,7 @@ from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask, Sites
 from headtool.masks.curves import CurveMasks, layers_of
+from headtool.masks.order import cut_ties
 from headtool.metrics.base import Array, Metric
 from headtool.results.outcomes import Outcomes
 from headtool.schema import TABLES
@@ -79,6 +87,8 @@ class Findings:
         The curves, with the numbers of their masks there.
     again
         Per method its scores on the evaluation examples; none for ``curve``.
+    iterative
+        Whether heads were scored again after every step.
     """
 
     sites: Sites
@@ -92,6 +102,7 @@ class Findings:
     outcomes: Outcomes
     lines: tuple[Line, ...]
     again: Mapping[str, pd.DataFrame]
+    iterative: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,6 +225,14 @@ def assemble(
         },
     }
     tables |= _single_tables(found, settings, notes, alpha=alpha, margin=margin, seed=seed)
+    if few := _draws_note(found.lines, alpha):
+        notes.append(few)
+    if not found.iterative:
+        notes += [
+            note
+            for name, frame in found.scores.items()
+            if (note := _tie_note(name, frame, main.closed[name]))
+        ]
     undefined = sorted(set(tables["curves"].query("delta != delta")["method"]))
     if undefined:
         notes.append(
@@ -221,6 +240,31 @@ def assemble(
             f"{', '.join(undefined)}"
         )
     return Assembled(tables, {**settings, "notes": notes})
+
+
+def _draws_note(lines: Sequence[Line], alpha: float) -> str:
+    """Say if there are too few random masks for any claim; empty if there are enough or none."""
+    draws = max((len(line.masks) for line in lines if line.is_random), default=0)
+    methods = len({line.method for line in lines if not (line.is_random or line.again)})
+    needed = draws_needed(alpha, methods)
+    if not 0 < draws < needed:
+        return ""
+    return (
+        f"{draws} draws of random masks show no method to be better or worse than random at "
+        f"{alpha:g}, whatever the curves: with {methods} methods that takes {needed}"
+    )
+
+
+def _tie_note(method: str, scores: pd.DataFrame, closed: NDArray[np.bool_]) -> str:
+    """Say at which points the method's scores do not tell which heads go; empty if always."""
+    cut = cut_ties(scores, closed)
+    if not cut:
+        return ""
+    points = ", ".join(f"{budget} ({heads} heads)" for budget, heads in cut.items())
+    return (
+        f"{method} gives one score to heads on both sides of the cut at {points} removed: which of "
+        "them go is decided by the loss where the method measures it, else at random by the seed"
+    )
 
 
 def _score_table(scores: Mapping[str, pd.DataFrame], selection: str) -> pd.DataFrame:

@@ -16,7 +16,9 @@ from headtool.analysis.equivalence import (
     VERDICTS,
     check_margin,
     equivalence_p,
+    held_back,
     noninferiority_p,
+    plain_noninferiority_p,
     verdicts,
 )
 from headtool.analysis.intervals import (
@@ -49,8 +51,9 @@ from headtool.schema import TABLES
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["HeadTests", "assess", "assess_outcomes"]
+__all__ = ["DEFAULT_ALPHA", "HeadTests", "assess", "assess_outcomes"]
 
+DEFAULT_ALPHA = 0.05
 _WIDE = 0.1  # a default margin of a larger share of the whole model's value is pointed out
 
 
@@ -68,8 +71,10 @@ class HeadTests:
         ``n_differing`` the examples on which the mask changes a statistic (for accuracy: the
         discordant ones); ``p_noninferior`` and ``p_equivalent`` are one-sided and TOST p-values
         for the margin, raw; ``p_noninferior_adjusted`` is what the verdict uses;
-        ``examples_needed`` the total number of examples that would settle an undecided head. NaN
-        where something is undefined or not computed.
+        ``examples_needed`` the total number of examples that would settle an undecided head with
+        80% power if its effect is the observed one, see `power.examples_needed`; ``reason`` why an
+        undecided head is not removable although its mean and standard error look like it, see
+        `equivalence.held_back`. NaN where something is undefined or not computed.
     test, interval, correction
         What was used. Under ``westfall-young`` the non-inferiority p-values are corrected by Holm:
         swaps show the distribution under "no difference" but not under "worse by the margin".
@@ -80,7 +85,8 @@ class HeadTests:
     n_examples, n_tests
         Examples, and heads with a defined p-value: the family that is corrected for.
     alpha, margin
-        Level, and margin in the metric's unit.
+        Level of each of the two families of claims, needed or harmful and removable, and margin in
+        the metric's unit.
     resamples
         Swap patterns behind the p-values; 0 where no p-value needed any.
     resamples_needed
@@ -124,6 +130,11 @@ class HeadTests:
         return html_result(title, ("head", *columns), rows, lines=self.notes)
 
     @property
+    def alpha_total(self) -> float:
+        """How often any verdict may be false, of either family: the sum of their levels."""
+        return min(1.0, 2 * self.alpha)
+
+    @property
     def resamples_sufficient(self) -> bool:
         """Whether a head could have become significant with the resamples used."""
         return self.exact or self.resamples >= self.resamples_needed
@@ -136,7 +147,8 @@ def assess(
     test: str = "auto",
     interval: str = "auto",
     correction: str = "westfall-young",
-    alpha: float = 0.05,
+    alpha: float | None = None,
+    alpha_total: float | None = None,
     margin: float | None = None,
     resamples: int | None = None,
     rng: np.random.Generator | int = 0,
@@ -154,12 +166,15 @@ def assess(
         means, approximate randomisation for everything else.
     interval
         ``percentile`` or ``bca`` (paired bootstrap), ``newcombe`` (accuracy only), or ``auto``:
-        ``newcombe`` for accuracy, with [0, 0] for a head that changes no prediction, else
-        ``percentile``. The coverage is 1 - alpha for each head, not for all of them together.
+        ``newcombe`` for accuracy, else ``percentile``. The coverage is 1 - alpha for each head, not
+        for all of them together.
     correction
         One of `multiplicity.CORRECTIONS`.
     alpha
-        Level of the corrected tests: of the claims needed and harmful, and of the claim removable.
+        Level of the corrected tests: of the claims needed and harmful, and of the claim removable,
+        each. None: 0.05.
+    alpha_total
+        Instead of `alpha`: level of all claims together, of which each of the two gets half.
     margin
         What a removable head may cost, in the metric's unit. None: 1% of the metric's scale.
     resamples
@@ -186,8 +201,7 @@ def assess(
     corrected_by = check_correction(correction)
     interval_name = choose_interval(paired, interval)
     test_name = choose_test(paired, test)
-    if not 0 < alpha < 1:
-        raise HeadtoolError(f"`alpha` must be between 0 and 1, got {alpha:g}")
+    alpha = _level(alpha, alpha_total)
     if resamples is not None and resamples < 1:
         raise HeadtoolError(f"`resamples` must be at least 1, got {resamples}")
     chosen_margin = check_margin(paired, margin)
@@ -208,6 +222,8 @@ def assess(
     one_sided: Correction = "holm" if joint else corrected_by
     p_noninferior_adjusted = adjust(p_noninferior, one_sided)
     verdict = verdicts(paired.benefit, p_adjusted, p_noninferior_adjusted, alpha=alpha)
+    plain = adjust(plain_noninferiority_p(paired, chosen_margin), one_sided)
+    reason = held_back(paired, plain, verdict, alpha=alpha)
     level = first_level(tests, corrected_by, alpha)
     needed = examples_needed(
         paired,
@@ -219,8 +235,6 @@ def assess(
     )
     if interval_name == "newcombe":
         low, high = newcombe_of(paired, level=1 - alpha)
-        if interval == "auto":
-            low, high = (np.where(paired.differing == 0, 0.0, end) for end in (low, high))
     else:
         deltas = bootstrap_deltas(
             paired, resamples=resamples or DEFAULT_RESAMPLES, rng=for_interval
@@ -244,6 +258,7 @@ def assess(
         p_noninferior_adjusted=p_noninferior_adjusted,
         p_equivalent=equivalence_p(paired, chosen_margin),
         examples_needed=needed,
+        reason=reason,
     )
     least = resamples_needed(corrected_by, alpha, n_tests) if tests.resamples else 0
     notes = []
@@ -256,6 +271,11 @@ def assess(
         notes.append(
             f"the default margin of {chosen_margin:g} is a large part of the whole model's "
             f"{paired.name}, {paired.whole_value:.3g}: removable says little; declare a smaller one"
+        )
+    if held := int(((reason != "") & (paired.differing > 0)).sum()):
+        notes.append(
+            f"{held} undecided heads look removable by mean and standard error, but rare large "
+            f"costs may hide among {paired.n_examples} examples: see the column reason"
         )
     if undefined := paired.n_masks - n_tests:
         notes.append(f"{paired.name} is undefined for {undefined} of {paired.n_masks} masks")
@@ -286,7 +306,8 @@ def assess_outcomes(
     test: str = "auto",
     interval: str = "auto",
     correction: str = "westfall-young",
-    alpha: float = 0.05,
+    alpha: float | None = None,
+    alpha_total: float | None = None,
     margin: float | None = None,
     resamples: int | None = None,
     rng: np.random.Generator | int = 0,
@@ -301,7 +322,7 @@ def assess_outcomes(
         The metric to test.
     heads
         The head of every mask; None takes :func:`heads_of` the masks.
-    test, interval, correction, alpha, margin, resamples, rng
+    test, interval, correction, alpha, alpha_total, margin, resamples, rng
         As for :func:`assess`.
     """
     return assess(
@@ -311,10 +332,26 @@ def assess_outcomes(
         interval=interval,
         correction=correction,
         alpha=alpha,
+        alpha_total=alpha_total,
         margin=margin,
         resamples=resamples,
         rng=rng,
     )
+
+
+def _level(alpha: float | None, alpha_total: float | None) -> float:
+    """Level of each family of claims."""
+    name, value = ("alpha", alpha) if alpha_total is None else ("alpha_total", alpha_total)
+    if alpha is not None and alpha_total is not None:
+        raise HeadtoolError(
+            f"`alpha` {alpha:g} and `alpha_total` {alpha_total:g} exclude each other: the first is "
+            "the level of each sort of claim, the second is shared by both; give one"
+        )
+    if value is None:
+        return DEFAULT_ALPHA
+    if not 0 < value < 1:
+        raise HeadtoolError(f"`{name}` must be between 0 and 1, got {value:g}")
+    return value if alpha_total is None else value / 2
 
 
 def _frame(**columns: object) -> pd.DataFrame:
@@ -322,4 +359,5 @@ def _frame(**columns: object) -> pd.DataFrame:
     import pandas as pd
 
     frame = pd.DataFrame({name: columns[name] for name in TABLES["tests"].names})
-    return frame.astype({"kind": "str", "layer": "int64", "head": "int64", "verdict": "str"})
+    texts = dict.fromkeys(("kind", "verdict", "reason"), "str")
+    return frame.astype({**texts, "layer": "int64", "head": "int64"})

@@ -12,7 +12,8 @@ and .001 since.
 ``sacrebleu-paired-bs`` centres the absolute differences of full bootstrap samples and counts those
 beyond the observed one; ``sacrebleu-paired-ar`` is approximate randomisation. Both count strictly
 larger differences only, so that a system against itself gets the smallest p-value there is. Given
-the same statistics and seed, the numbers are sacreBLEU's.
+the same statistics and seed, the numbers are sacreBLEU's: its seed is 12345 unless the environment
+says otherwise (``SACREBLEU_SEED``), and 0, like ``none`` there, means a new seed every time.
 
 References
 ----------
@@ -23,6 +24,7 @@ Koehn (2004), Statistical significance tests for machine translation evaluation.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -80,14 +82,14 @@ class CompatTests:
     two_sided_level
         The two-sided level that the tool's "p < .01" amounts to for metrics close to normal.
     resamples, seed
-        What was used.
+        What was used; the seed is None where the numbers were drawn anew.
     """
 
     frame: pd.DataFrame
     mode: CompatMode
     two_sided_level: float
     resamples: int
-    seed: int
+    seed: int | None
 
 
 def compat_tests(
@@ -96,7 +98,7 @@ def compat_tests(
     *,
     heads: Sequence[Head] | None = None,
     resamples: int | None = None,
-    seed: int = _SACREBLEU_SEED,
+    seed: int | None = None,
 ) -> CompatTests:
     """Compute the p-values that compare-mt or sacreBLEU would report, the whole model as baseline.
 
@@ -112,12 +114,14 @@ def compat_tests(
     resamples
         None: the tool's default.
     seed
-        sacreBLEU's default seed; for compare-mt the state of NumPy's legacy generator.
+        As the tool takes it: for sacreBLEU None reads ``SACREBLEU_SEED``, by default 12345, and 0
+        seeds nothing; for compare-mt it is the state of NumPy's legacy generator, by default 0.
 
     Raises
     ------
     HeadtoolError
-        If the mode is unknown, a head occurs twice, or there are too few resamples or examples.
+        If the mode is unknown, a head occurs twice, there are too few resamples or examples, or
+        ``SACREBLEU_SEED`` is no number.
     """
     import pandas as pd
 
@@ -128,12 +132,13 @@ def compat_tests(
         raise HeadtoolError(f"`resamples` must be at least 1, got {resamples}")
     count = resamples or _RESAMPLES.get(found, 1_000)
     mean = ci = np.full(paired.n_masks, np.nan)
+    chosen = _sacrebleu_seed(seed) if found.startswith("sacrebleu") else seed or 0
     if found == "sacrebleu-paired-bs":
-        p, mean, ci = _sacrebleu_bootstrap(paired, count, seed)
+        p, mean, ci = _sacrebleu_bootstrap(paired, count, chosen)
     elif found == "sacrebleu-paired-ar":
-        p = _sacrebleu_randomisation(paired, count, seed)
+        p = _sacrebleu_randomisation(paired, count, chosen)
     else:
-        p = _compare_mt(paired, count, seed, replace=found == "compare-mt-with-replacement")
+        p = _compare_mt(paired, count, chosen or 0, replace=found == "compare-mt-with-replacement")
     columns = {
         "mode": [found] * paired.n_masks,
         **label_columns(heads, paired.n_masks),
@@ -145,7 +150,19 @@ def compat_tests(
     frame = pd.DataFrame({name: columns[name] for name in TABLES["compat_tests"].names})
     frame = frame.astype({"mode": "str", "kind": "str", "layer": "int64", "head": "int64"})
     levels = {"compare-mt-without-replacement": 0.02, "compare-mt-with-replacement": 0.001}
-    return CompatTests(frame, found, levels.get(found, 0.01), count, seed)
+    return CompatTests(frame, found, levels.get(found, 0.01), count, chosen)
+
+
+def _sacrebleu_seed(seed: int | None) -> int | None:
+    """The seed that sacreBLEU would use; None for one from the system."""
+    if seed is None:
+        given = os.environ.get("SACREBLEU_SEED", str(_SACREBLEU_SEED)).strip()
+        if given.lower() == "none":
+            return None
+        if not given.isdecimal():
+            raise HeadtoolError(f"SACREBLEU_SEED must be a whole number or none, got '{given}'")
+        seed = int(given)
+    return seed or None
 
 
 def _values(paired: Paired, weights: Iterator[NDArray[np.int64]]) -> tuple[Array, Array]:
@@ -163,7 +180,9 @@ def _beyond(sizes: Array, observed: Array) -> Array:
     return np.asarray(((sizes > observed).sum(axis=0) + 1) / (len(sizes) + 1))
 
 
-def _sacrebleu_bootstrap(paired: Paired, resamples: int, seed: int) -> tuple[Array, Array, Array]:
+def _sacrebleu_bootstrap(
+    paired: Paired, resamples: int, seed: int | None
+) -> tuple[Array, Array, Array]:
     rng = np.random.default_rng(seed)
     rows = block_rows(paired)
     weights = bootstrap_weights(paired.n_examples, resamples=resamples, rows=rows, rng=rng)
@@ -175,7 +194,7 @@ def _sacrebleu_bootstrap(paired: Paired, resamples: int, seed: int) -> tuple[Arr
     return p, masked.mean(axis=0), (ordered[resamples - outside - 1] - ordered[outside]) / 2
 
 
-def _sacrebleu_randomisation(paired: Paired, trials: int, seed: int) -> Array:
+def _sacrebleu_randomisation(paired: Paired, trials: int, seed: int | None) -> Array:
     rng = np.random.default_rng(seed)
     # Coin flips are cut from 32-bit words, so that only blocks of 32 rows continue the stream.
     rows = 32 * max(1, block_rows(paired) // 32)

@@ -8,10 +8,14 @@ Curves are compared by the area between them, their mean distance over the share
 ``(1 + #{|A* - A| >= |A|}) / (R + 1)``, two-sided (Davison & Hinkley 1997, ch. 4), corrected by Holm
 over the family of comparisons.
 
-Against random masks there are two questions. Would the method beat their mean on other examples
-too? That is ``p``. Could one have been as lucky by drawing masks at random? That is ``p_draws``,
-the share of draws that do at least as well, the method's own masks counted in: with 20 draws it
-cannot be below 1/21. A lucky draw passes the first test, given enough examples, and not the second.
+Against random masks there are two questions. Would these very masks do better, or worse, than the
+mean of random ones on other examples too? That is ``p``. Given enough examples the answer is yes
+for nearly any masks, also for random ones. Could one have done as well, or as badly, by drawing
+masks at random? That is ``p_draws``: twice the smaller of the shares of draws that do at least as
+well, and at least as badly, the method's own masks counted in. ``p_draws_adjusted`` is Holm's over
+all rows of a kind with random masks. A claim that a method is better or worse than random masks
+needs the second. Its least p-value is 2 / (draws + 1), so that the number of draws follows from the
+level and the number of methods: see `draws_needed`.
 
 References
 ----------
@@ -21,6 +25,7 @@ Davison & Hinkley (1997), Bootstrap Methods and their Application.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -40,8 +45,11 @@ __all__ = [
     "curve_draws",
     "curve_frame",
     "curve_tests",
+    "draws_needed",
     "optimism",
 ]
+
+_ROUNDING = 1e-12  # areas that differ by less are equal
 
 
 def curve_frame(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
@@ -121,11 +129,33 @@ def curve_tests(bootstrap: CurveBootstrap | CurveEnsemble, *, alpha: float = 0.0
     for kind in dict.fromkeys(line.kind for line in bootstrap.lines):
         rows = [_test(bootstrap, *pair, alpha=alpha) for pair in _pairs(bootstrap.lines, kind)]
         frame = TABLES["curve_tests"].frame(rows)
-        frame["p_adjusted"] = adjust(frame["p"].to_numpy(np.float64), "holm")
+        for name in ("p", "p_draws"):
+            frame[f"{name}_adjusted"] = adjust(frame[name].to_numpy(np.float64), "holm")
         frames.append(frame)
     if not frames:
         return TABLES["curve_tests"].empty()
     return pd.concat(frames, ignore_index=True)
+
+
+def draws_needed(alpha: float, methods: int) -> int:
+    """Return how many draws it takes for a method to be better or worse than random masks.
+
+    Every method is compared with any random masks and with those that match its layers, in both
+    directions; Holm's correction is over all of these.
+
+    Parameters
+    ----------
+    alpha
+        Level after correction.
+    methods
+        How many methods are compared.
+
+    Examples
+    --------
+    >>> draws_needed(0.05, 1), draws_needed(0.05, 4), draws_needed(0.01, 4)
+    (79, 319, 1599)
+    """
+    return math.ceil(round(4 * methods / alpha, 6)) - 1
 
 
 def additivity(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
@@ -226,7 +256,9 @@ def _test(
     if y.is_random:
         areas = bootstrap.each_draw(y) @ weights
         own = float(bootstrap.deltas(x) @ weights)
-        beaten = np.count_nonzero(areas < own - 1e-12)
-        row["draws_beaten"], row["draws"] = float(beaten), float(len(areas))
-        row["p_draws"] = (1 + len(areas) - beaten) / (1 + len(areas))
+        beaten = np.count_nonzero(areas < own - _ROUNDING)
+        beating = np.count_nonzero(areas > own + _ROUNDING)
+        draws = len(areas)
+        row["draws_beaten"], row["draws"] = float(beaten), float(draws)
+        row["p_draws"] = min(1.0, 2 * (1 + draws - max(beaten, beating)) / (1 + draws))
     return row

@@ -11,10 +11,13 @@ hurts. Which one-sided test depends on the metric's form:
   the hypothesis. It stays meaningful where a head changes few examples or none: with none
   changed of N, z = sqrt(N m / (1 - m)), so that 100 examples do not show that a head costs less
   than one percent, and 1,000 do. A variance estimated from such differences would be zero.
-- everything else: t = (delta - bound) / jackknife standard error with N - 1 degrees of freedom. For
-  a mean of per-example values this is the paired t-test; for functions of sums it is
-  asymptotic. Where a mask changes the statistics of a handful of examples only (translations that
-  come out the same), the standard error is itself uncertain and the test somewhat liberal.
+- everything else: a bound on the mean of per-example costs that holds where a few examples carry
+  most of the cost, see `rare_costs`. For functions of sums (BLEU, F1) the costs are the
+  jackknife's pseudo-values, and the bound is asymptotic.
+
+`one_sided_p` is the plain t test, (delta - bound) / jackknife standard error with N - 1 degrees of
+freedom; for a mean of per-example values the paired t-test. Under skew it says "removable" far too
+often, and serves to tell what the other bound holds back.
 
 References
 ----------
@@ -35,6 +38,7 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from headtool.analysis.paired import Paired
+from headtool.analysis.rare_costs import dominated, low_cost_p
 from headtool.errors import HeadtoolError
 from headtool.metrics.base import Array
 
@@ -43,9 +47,12 @@ __all__ = [
     "VERDICTS",
     "Verdict",
     "check_margin",
+    "costs_of",
     "equivalence_p",
+    "held_back",
     "noninferiority_p",
     "one_sided_p",
+    "plain_noninferiority_p",
     "tango_p",
     "verdicts",
 ]
@@ -174,6 +181,20 @@ def one_sided_p(paired: Paired, bound: float, *, greater: bool) -> Array:
     return np.where(np.isnan(distance), np.nan, np.where(constant, without_spread, p))
 
 
+def plain_noninferiority_p(paired: Paired, margin: float) -> Array:
+    """Return what `noninferiority_p` does by Tango's test or the plain t test, shape [M].
+
+    Parameters
+    ----------
+    paired
+        The outcomes of M masks.
+    margin
+        Tolerated change, above 0, in the metric's unit.
+    """
+    greater = paired.higher_is_better
+    return one_sided_p(paired, -margin if greater else margin, greater=greater)
+
+
 def noninferiority_p(paired: Paired, margin: float) -> Array:
     """Return p-values [M] against "masking costs at least the margin".
 
@@ -191,8 +212,9 @@ def noninferiority_p(paired: Paired, margin: float) -> Array:
     >>> noninferiority_p(unchanged, 0.01).round(4)
     array([0.0007])
     """
-    greater = paired.higher_is_better
-    return one_sided_p(paired, -margin if greater else margin, greater=greater)
+    if paired.form == "binary":
+        return plain_noninferiority_p(paired, margin)
+    return low_cost_p(costs_of(paired), margin)
 
 
 def equivalence_p(paired: Paired, margin: float) -> Array:
@@ -205,9 +227,63 @@ def equivalence_p(paired: Paired, margin: float) -> Array:
     margin
         Tolerated change, above 0, in the metric's unit.
     """
-    return np.maximum(
-        one_sided_p(paired, -margin, greater=True), one_sided_p(paired, margin, greater=False)
-    )
+    if paired.form == "binary":
+        return np.maximum(
+            one_sided_p(paired, -margin, greater=True), one_sided_p(paired, margin, greater=False)
+        )
+    costs = costs_of(paired)
+    return np.maximum(low_cost_p(costs, margin), low_cost_p(-costs, margin))
+
+
+def costs_of(paired: Paired) -> Array:
+    """Return what masking costs on every example in the metric's unit, shape [M, N].
+
+    The jackknife's pseudo-values, whose mean is the delta, signed so that positive means worse: for
+    a mean of per-example values simply the differences.
+
+    Parameters
+    ----------
+    paired
+        The outcomes of M masks on N examples.
+    """
+    left_out = paired.jackknife
+    with np.errstate(invalid="ignore"):
+        away = (paired.n_examples - 1) * (left_out.mean(axis=1, keepdims=True) - left_out)
+        costs: Array = -(paired.delta[:, None] + away)
+    same = (paired.differing == 0) & np.isfinite(paired.delta)
+    costs[same] = 0.0  # what differs then is rounding
+    return costs if paired.higher_is_better else -costs
+
+
+def held_back(
+    paired: Paired, p_plain: Array, verdict: ArrayLike, *, alpha: float
+) -> NDArray[np.object_]:
+    """Say why undecided heads are not removable that the plain t bound calls so, shape [M].
+
+    Parameters
+    ----------
+    paired
+        The outcomes.
+    p_plain
+        p-values of `plain_noninferiority_p`, corrected.
+    verdict
+        One of `VERDICTS` per head.
+    alpha
+        Level.
+
+    Returns
+    -------
+    numpy.ndarray
+        ``few examples dominate`` where a hundredth of the examples has half of the variance or
+        more; ``too few examples`` to show a rare large cost otherwise; "" for all other heads.
+    """
+    reason = np.full(paired.n_masks, "", dtype=object)
+    held = (np.asarray(verdict) == "undecided") & (p_plain <= alpha)
+    if held.any() and paired.form != "binary":
+        reason[held] = np.where(
+            dominated(costs_of(paired)[held]), "few examples dominate", "too few examples"
+        )
+    return reason
 
 
 def verdicts(
@@ -231,7 +307,8 @@ def verdicts(
     p_noninferior
         p-values of non-inferiority.
     alpha
-        Level. Each of the two families of claims has it as its error rate.
+        Level. Each of the two families of claims has it as its error rate, needed and harmful
+        being one and removable the other: together up to twice as much.
     """
     different = p_difference <= alpha  # NaN compares as False
     result = np.full(len(benefit), "undecided", dtype=object)

@@ -3,7 +3,8 @@
 Means and functions of sums: the power of the paired t-test with the standard deviation that the
 data show (statsmodels). Accuracy: the exact power of the exact McNemar test, because with few
 discordant examples the normal approximation promises effects that the test can never find, and the
-number of examples by simulating tables from the stored outcomes.
+number of examples by simulating tables at the upper bound of the discordance: one that was never
+seen is not zero.
 
 References
 ----------
@@ -14,18 +15,21 @@ Guenther (1981), Sample size formulas for normal theory t tests.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom, norm
+from scipy.stats import beta, binom, norm
 
-from headtool.analysis.equivalence import tango_p
+from headtool.analysis.equivalence import costs_of, tango_p
 from headtool.analysis.paired import Paired
+from headtool.analysis.rare_costs import RAREST, largest_costs, total_cost_p
 from headtool.analysis.significance import mcnemar_p
 from headtool.metrics.base import Array
 
 __all__ = [
     "TARGET_POWER",
+    "discordance_bound",
     "examples_needed",
     "mcnemar_power",
     "minimum_detectable_effect",
@@ -34,6 +38,7 @@ __all__ = [
 TARGET_POWER = 0.8
 
 _DRAWS = 1000  # simulated tables; the standard error of a power near .8 is then .013
+_BOUND = 0.95  # of the discordance
 _MOST_EXAMPLES = 2.0**40
 _BISECTIONS = 12  # from a factor of two to below a thousandth
 _EFFECT_BISECTIONS = 18  # of [0, 1]: to 4e-6
@@ -122,8 +127,13 @@ def examples_needed(
 ) -> Array:
     """Return how many examples would settle some heads with that power, shape [M].
 
-    If the effect and variability are as observed: the number at which the head is either
-    significant or shown non-inferior. A planning figure, as uncertain as the observed effect.
+    The number at which the head is either significant or shown non-inferior, if its effect is the
+    observed one. The discordance of accuracy is taken at its upper 95% bound (Clopper & Pearson),
+    so that heads which changed nothing yet do not pass for heads that never will. For other
+    metrics spread, skewness and the largest cost are the observed ones.
+
+    It plans a sample only if the effect is known better than from these data: an observed effect
+    may be off by its standard error, and where it lies close to the margin no number settles it.
 
     Parameters
     ----------
@@ -149,21 +159,57 @@ def examples_needed(
     """
     needed = np.full(paired.n_masks, np.nan)
     if paired.form == "binary":
-        lose, win = (counts[which] / paired.n_examples for counts in paired.discordant)
+        lost, won = (counts[which] for counts in paired.discordant)
         if not paired.higher_is_better:
-            lose, win = win, lose
+            lost, won = won, lost
+        effect = (won - lost) / paired.n_examples
+        discordance = discordance_bound(lost + won, paired.n_examples)
+        lose, win = (discordance - effect) / 2, (discordance + effect) / 2
         needed[which] = _simulated_examples(
             lose, win, margin / (paired.unit or 1.0), (level, level_noninferior), power, rng
         )
         return needed
     benefit, deviation = paired.benefit[which], paired.stderr[which] * np.sqrt(paired.n_examples)
     for_difference = _examples(np.abs(benefit), deviation, level / 2, power)
-    for_noninferiority = _examples(benefit + margin, deviation, level_noninferior, power)
+    for_noninferiority = _low_cost_examples(paired, which, margin, level_noninferior, power)
     fewest = np.ceil(np.minimum(for_difference, for_noninferiority))
     # Below this number not even equal signs of all examples are significant.
     fewest = np.maximum(fewest, math.ceil(-math.log2(min(level, level_noninferior))))
     needed[which] = np.where(np.isnan(benefit + deviation), np.nan, fewest)
     return needed
+
+
+def discordance_bound(discordant: ArrayLike, n: int) -> Array:
+    """Return the upper 95% bound of a share of which so many of n examples were seen.
+
+    Examples
+    --------
+    >>> discordance_bound([0, 3], 300).round(4)
+    array([0.0099, 0.0256])
+    """
+    seen = np.asarray(discordant, dtype=np.float64)
+    bound = beta.ppf(_BOUND, seen + 1, np.maximum(n - seen, 1))
+    return np.asarray(np.where(seen == n, 1.0, bound), dtype=np.float64)
+
+
+def _low_cost_examples(
+    paired: Paired, which: NDArray[np.bool_], margin: float, level: float, power: float
+) -> Array:
+    """Examples at which the bound on rare costs reaches the level, at moments as observed."""
+    costs = costs_of(paired)
+    top = largest_costs(costs)[which]
+    known = costs[which]
+    mean = known.mean(axis=1)
+    away = known - mean[:, None]
+    squares, cubes = (away**2).mean(axis=1), (away**3).mean(axis=1)
+
+    def reached(n: Array) -> NDArray[np.bool_]:
+        # A mean as unlucky as one sample in five has, and the probability to miss rare examples.
+        unlucky = mean + norm.ppf(power) * np.sqrt(squares / n)
+        p = total_cost_p(n, unlucky, squares, cubes, top, margin=margin)
+        return np.asarray(np.maximum(p, (1 - RAREST) ** (n * paired.n_masks)) <= level)
+
+    return _bisected(reached, np.full(len(mean), 2.0))
 
 
 def _examples(effect: Array, deviation: Array, tail: float, power: float) -> Array:
@@ -212,12 +258,16 @@ def _simulated_examples(
         noninferior = tango_p(lost, won, n, bound=-margin, greater=True) <= levels[1]
         return np.asarray((different | noninferior).mean(axis=0) >= power)
 
-    high = np.full(len(lose), 2.0)
-    while not (done := settled(high)).all() and high.max() < _MOST_EXAMPLES:
+    return _bisected(settled, np.full(len(lose), 2.0))
+
+
+def _bisected(enough: Callable[[Array], NDArray[np.bool_]], high: Array) -> Array:
+    """Return the least numbers that are enough, on a log scale; infinite beyond all reason."""
+    while not (done := enough(high)).all() and high.max() < _MOST_EXAMPLES:
         high = np.where(done, high, 2 * high)
     low = high / 2
     for _ in range(_BISECTIONS):
         middle = np.floor(np.sqrt(low * high))
-        done = settled(middle)
+        done = enough(middle)
         high, low = np.where(done, middle, high), np.where(done, low, middle)
     return np.where(high >= _MOST_EXAMPLES, np.inf, high)

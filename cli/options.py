@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 _MODEL, _DATA, _RUN = "Model", "Data", "Output"
-_LARGEST_SEED = 2**63 - 1  # what torch takes
+LARGEST_SEED = 2**63 - 1  # what torch takes
 
 
 class OutputFormat(StrEnum):
@@ -205,7 +205,7 @@ Seed = Annotated[
     int,
     typer.Option(
         "--seed",
-        parser=whole_number("--seed", least=0, most=_LARGEST_SEED),
+        parser=whole_number("--seed", least=0, most=LARGEST_SEED),
         metavar="N",
         help="Seed of everything random.",
     ),

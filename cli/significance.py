@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headtool.cli.groups import PrintOptions, command
-from headtool.cli.options import Kinds, Seed, chosen_kinds
+from headtool.cli.options import LARGEST_SEED, Kinds, chosen_kinds, whole_number
 from headtool.errors import HeadtoolError
 
 __all__ = ["significance"]
@@ -21,7 +21,7 @@ EXAMPLES = (
     "headtool test runs/bleu --metric chrf --kind cross"
 )
 
-_DEFAULTS = (0.05, None, "westfall-young", "auto", "auto")
+_DEFAULTS = (None, None, None, "westfall-young", "auto", "auto")
 
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Folder that `headtool ablate --out` wrote.")
@@ -34,7 +34,33 @@ Metric = Annotated[
         "Default: the run's own.",
     ),
 ]
-Alpha = Annotated[float, typer.Option(metavar="LEVEL", help="Level after correction.")]
+Alpha = Annotated[
+    float | None,
+    typer.Option(
+        metavar="LEVEL",
+        help="Level after correction, of the verdicts needed and harmful and of the verdict "
+        "removable each: a false one of either sort can reach twice as much. Default: 0.05.",
+    ),
+]
+AlphaTotal = Annotated[
+    float | None,
+    typer.Option(
+        "--alpha-total",
+        metavar="LEVEL",
+        help="Instead of --alpha: the level of all verdicts together. Half of it goes to needed "
+        "and harmful, half to removable.",
+    ),
+]
+TestSeed = Annotated[
+    int | None,
+    typer.Option(
+        "--seed",
+        parser=whole_number("--seed", least=0, most=LARGEST_SEED),
+        metavar="N",
+        help="Seed of everything random. Default: 0; with --compat sacrebleu-* what sacreBLEU "
+        "takes, SACREBLEU_SEED or 12345, and there 0 means a new one every time.",
+    ),
+]
 Margin = Annotated[
     float | None,
     typer.Option(
@@ -81,13 +107,14 @@ def significance(
     metric: Metric = None,
     kind: Kinds = None,
     compat: Compat = None,
-    alpha: Alpha = 0.05,
+    alpha: Alpha = None,
+    alpha_total: AlphaTotal = None,
     margin: Margin = None,
     correction: Correction = "westfall-young",
     test: Test = "auto",
     interval: Interval = "auto",
     resamples: Resamples = None,
-    seed: Seed = 0,
+    seed: TestSeed = None,
     show: PrintOptions,
 ) -> None:
     """Say which heads are needed, removable or harmful, and which are undecided.
@@ -103,7 +130,7 @@ def significance(
 
     kinds = chosen_kinds(kind)
     if compat is not None:
-        if (alpha, margin, correction, test, interval) != _DEFAULTS:
+        if (alpha, alpha_total, margin, correction, test, interval) != _DEFAULTS:
             raise HeadtoolError(
                 f"--compat {compat} has no other options than --metric, --kind, --resamples and "
                 "--seed"
@@ -120,6 +147,7 @@ def significance(
         metric=metric,
         kinds=kinds,
         alpha=alpha,
+        alpha_total=alpha_total,
         margin=margin,
         correction=correction,
         test=test,

@@ -136,6 +136,10 @@ class Ablation(Method):
             [metric.jackknife_stderr(outcomes.whole, outcomes.row(i)) for i in range(len(masks))]
         )
         sign = 1.0 if metric.higher_is_better else -1.0
+        finer = None
+        if metric.name != "loss" and {"loss", "tokens"} <= set(outcomes.whole):
+            loss = get_metric("loss", task=job.model.task)
+            finer = np.array([loss.compute(outcomes.row(i)) for i in range(len(masks))])
         return Scored(
             sign * (whole - masked),
             stderr,
@@ -143,4 +147,5 @@ class Ablation(Method):
             outcomes=outcomes,
             texts=measured.texts(),
             provenance=described(metric, search),
+            tie_break=finer,
         )

@@ -158,6 +158,9 @@ class Scored:
         Tables of the translations behind the outcomes; runs keep them, terminals do not show them.
     provenance
         What else is needed to reproduce it, beyond what every method records.
+    tie_break
+        Ranks heads with equal scores, higher is more important, shape [heads]; None leaves that to
+        the seed.
     """
 
     score: NDArray[np.float64]
@@ -168,6 +171,7 @@ class Scored:
     outcomes: Outcomes | None = None
     texts: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     provenance: Mapping[str, Any] = field(default_factory=dict)
+    tie_break: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -267,7 +271,15 @@ class Method(ABC):
         sites = model.sites.restrict(kinds)
         job = Job(model, examples, sites, measured_by, seed, progress, measure, keep, execute)
         scored = self.compute(job)
-        frame = score_frame(self.name, job.sites, scored.score, scored.stderr, **scored.columns)
+        frame = score_frame(
+            self.name,
+            job.sites,
+            scored.score,
+            scored.stderr,
+            tie_break=scored.tie_break,
+            seed=seed,
+            **scored.columns,
+        )
         source = provenance(model, examples, self.name, self.settings(), measured_by.name, seed)
         # So that a report can explain and cite the method where it is not installed.
         cited = {"summary": self.summary, "reference": self.reference}

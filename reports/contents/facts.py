@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from headtool.reports.contents.run import Contents
@@ -21,6 +22,8 @@ __all__ = [
     "band_of",
     "ceiling_of",
     "default_budget",
+    "examples_note",
+    "false_verdicts",
     "interval",
     "level_of",
     "margin_of",
@@ -61,6 +64,24 @@ def unchanged_note(examples: int) -> str:
         "An interval of width zero means that no example changed; with "
         f"{examples} examples, up to about {share} of other examples still could change, and "
         "the verdicts allow for that."
+    )
+
+
+def false_verdicts(alpha: float) -> str:
+    """How often a verdict is false at most."""
+    return (
+        f"Needed and harmful have level {alpha:g} together, removable another {alpha:g}: one false "
+        f"verdict of either sort or more has a probability of up to {min(1.0, 2 * alpha):g}."
+    )
+
+
+def examples_note(needed: Sequence[float]) -> str:
+    """What the column examples_needed is worth: a plan only where the effect is known otherwise."""
+    without = sum(1 for value in needed if math.isinf(value))
+    beyond = f" {without} heads lie so close to the margin that no number would." if without else ""
+    return (
+        "examples_needed would settle a head with 80% power if its true effect is the one observed "
+        f"here. It is a plan only if you have reason to expect that effect.{beyond}"
     )
 
 

@@ -220,7 +220,9 @@ def _pruning(contents: Contents) -> _Part:
     if isinstance(draws, int) and draws:
         said.append(
             f"They are set against {count(draws, 'draw')} of random masks for every budget: of any "
-            "heads, and of as many heads per layer as the method closes there."
+            "heads, and of as many heads per layer as the method closes there. A method is called "
+            "better or worse than random if too few draws do as well, or as badly: two-sided, "
+            "corrected by Holm over methods and both sorts of masks."
         )
     by = f" of {resamples} resamples" if isinstance(resamples, int) else ""
     cited = []

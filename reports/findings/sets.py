@@ -159,23 +159,30 @@ def _versus_random(contents: Contents) -> pd.DataFrame:
 def _grouped(rows: pd.DataFrame, alpha: float) -> dict[str, list[Row]]:
     """Methods by how they do against random masks.
 
-    ``won``: better than their mean, and than all but few of the draws; ``lucky``: better than the
-    mean, but a random draw could do as well; ``lost``: worse than the mean; ``open``: neither.
+    ``won`` and ``lost``: better, or worse, than their mean and than all but few of the draws;
+    ``lucky`` and ``unlucky``: better, or worse, than the mean, but a random draw could do as well,
+    or as badly; ``open``: none of these.
     """
-    groups: dict[str, list[Row]] = {"won": [], "lucky": [], "lost": [], "open": []}
+    groups: dict[str, list[Row]] = {
+        name: [] for name in ("won", "lucky", "lost", "unlucky", "open")
+    }
     for row in records(rows):
         if not row["p_adjusted"] < alpha:
             groups["open"].append(row)
-        elif row["area"] < 0:
-            groups["lost"].append(row)
+            continue
+        better = row["area"] > 0
+        sided = (2 * row["draws_beaten"] > row["draws"]) == better
+        if sided and row["p_draws_adjusted"] <= alpha:
+            groups["won" if better else "lost"].append(row)
         else:
-            groups["lucky" if row["p_draws"] >= alpha else "won"].append(row)
+            groups["lucky" if better else "unlucky"].append(row)
     return groups
 
 
 def _against_matched(contents: Contents, groups: Mapping[str, list[Row]]) -> str:
     """Which methods do better than random masks with as many heads in every layer."""
     won, lucky, lost = groups["won"], groups["lucky"], groups["lost"]
+    unlucky = groups["unlucky"]
     masks = "random masks that remove as many heads of every layer"
     if won:
         text = f"{won[0]['method_x']} beats {masks} by {_size(contents, won[0])}"
@@ -189,7 +196,7 @@ def _against_matched(contents: Contents, groups: Mapping[str, list[Row]]) -> str
     elif lucky:
         text = f"No method is shown to beat {masks}."
     else:
-        top = max((*groups["open"], *lost), key=lambda row: float(row["area"]))
+        top = max((*groups["open"], *lost, *unlucky), key=lambda row: float(row["area"]))
         text = (
             f"No method does detectably better than {masks}; the largest difference is "
             f"{_size(contents, top)}, for {top['method_x']}."
@@ -197,7 +204,7 @@ def _against_matched(contents: Contents, groups: Mapping[str, list[Row]]) -> str
     if lucky:
         better = [
             f"{row['method_x']} (by {number(row['area'])}; better than {int(row['draws_beaten'])} "
-            f"of {int(row['draws'])} draws, {p_value(row['p_draws'])})"
+            f"of {int(row['draws'])} draws, adjusted {p_value(row['p_draws_adjusted'])})"
             for row in lucky
         ]
         text += (
@@ -206,7 +213,12 @@ def _against_matched(contents: Contents, groups: Mapping[str, list[Row]]) -> str
         )
     if lost:
         names_lost = [str(row["method_x"]) for row in lost]
-        text += f" {listed(names_lost)} {_do(names_lost)} worse than such masks on average."
+        text += f" {listed(names_lost)} {_do(names_lost)} worse than such masks."
+    if unlucky:
+        worse = [str(row["method_x"]) for row in unlucky]
+        text += (
+            f" {listed(worse)} {_do(worse)} worse than their average, and random draws do as badly."
+        )
     return text
 
 
@@ -236,7 +248,8 @@ def _versus_any(contents: Contents) -> str:
     for key, words in (
         ("won", "better"),
         ("lucky", "better than their average only"),
-        ("lost", "worse than their average"),
+        ("lost", "worse"),
+        ("unlucky", "worse than their average only"),
     ):
         chosen = [str(row["method_x"]) for row in groups[key]]
         if chosen:

@@ -234,7 +234,8 @@ def _area_table(contents: Contents) -> DataTable | None:
         return None
     columns = [
         *(Column(name, is_number=False) for name in ("heads", "method", "against")),
-        *(Column(name) for name in ("area", "interval", "p", "adjusted p", "random draws beaten")),
+        *(Column(name) for name in ("area", "interval", "p of these masks", "adjusted")),
+        *(Column(name) for name in ("random draws beaten", "adjusted p among draws")),
     ]
     rows = []
     for _, row in tests.iterrows():
@@ -249,6 +250,7 @@ def _area_table(contents: Contents) -> DataTable | None:
                 Cell("–")
                 if math.isnan(beaten)
                 else Cell(f"{int(beaten)} of {int(row['draws'])}", float(beaten)),
+                Cell.p_value(row["p_draws_adjusted"]),
             ]
         )
     return DataTable("areas", "Areas between curves", columns, rows)

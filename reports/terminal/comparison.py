@@ -174,7 +174,8 @@ def _curves(comparison: Comparison) -> Iterator[RenderableType]:
             over = ", mean over the models" if several else ""
             yield Text(
                 f"area between curves: mean distance{over}, positive where the first is better; "
-                "p corrected by Holm",
+                "p corrected by Holm, p_adjusted for these masks as they are on other examples: "
+                "better or worse than random masks needs the p among the draws",
                 style="dim",
             )
             yield plain_table(_test_table(tests))
@@ -182,7 +183,7 @@ def _curves(comparison: Comparison) -> Iterator[RenderableType]:
 
 def _test_table(tests: pd.DataFrame) -> pd.DataFrame:
     beaten = [
-        f"{row['draws_beaten']:.0f} of {row['draws']:.0f} (p {short(row['p_draws'])})"
+        f"{row['draws_beaten']:.0f} of {row['draws']:.0f} (p {short(row['p_draws_adjusted'])})"
         if row["draws"] > 0
         else ""
         for row in tests.to_dict("records")

@@ -12,7 +12,7 @@ from rich.text import Text
 from headtool.analysis.assessment import HeadTests
 from headtool.analysis.compat import CompatTests
 from headtool.analysis.equivalence import VERDICTS
-from headtool.reports.contents.facts import unchanged_note
+from headtool.reports.contents.facts import examples_note, false_verdicts, unchanged_note
 from headtool.reports.terminal.pieces import plain_table
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
@@ -31,6 +31,7 @@ _COLUMNS = [
     "verdict",
     "mde",
     "examples_needed",
+    "reason",
 ]
 
 
@@ -65,9 +66,10 @@ def test_tables(
     yield Text(
         f"  {tests.test}{resamples}; {tests.correction} over {tests.n_tests} heads at "
         f"{tests.alpha:g}; margin {short(tests.margin)}; {tests.interval} intervals of "
-        f"{1 - tests.alpha:.0%} for each head",
+        f"{100 * (1 - tests.alpha):g}% for each head",
         style="dim",
     )
+    yield Text(false_verdicts(tests.alpha), style="dim")
     counts = tests.frame["verdict"].value_counts()
     yield Text(", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS))
     raw = int((tests.frame["p"] < tests.alpha).sum())
@@ -82,6 +84,8 @@ def test_tables(
     yield plain_table(tests.frame.loc[order, _COLUMNS])
     if (tests.frame["ci_low"] == tests.frame["ci_high"]).any():
         yield Text(unchanged_note(tests.n_examples), style="dim")
+    if (needed := tests.frame["examples_needed"]).notna().any():
+        yield Text(examples_note(needed.tolist()), style="dim")
 
 
 def sequential_tables(
@@ -114,8 +118,9 @@ def sequential_tables(
 
 def compat_tables(tests: CompatTests) -> Iterator[RenderableType]:
     """Yield what a terminal shows of another tool's p-values, labelled as such."""
+    seed = "no seed" if tests.seed is None else f"seed {tests.seed}"
     yield Text(
-        f"{tests.mode}, {tests.resamples} resamples, not corrected; its p < .01 amounts to "
+        f"{tests.mode}, {tests.resamples} resamples, {seed}, not corrected; its p < .01 amounts to "
         f"a two-sided level of {tests.two_sided_level:.2g}",
         style="dim",
     )

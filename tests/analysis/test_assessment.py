@@ -9,9 +9,10 @@ import pytest
 from statsmodels.stats.multitest import multipletests
 
 from headtool.analysis.assessment import assess, assess_outcomes
-from headtool.analysis.equivalence import noninferiority_p
+from headtool.analysis.equivalence import noninferiority_p, verdicts
 from headtool.analysis.labels import heads_of
 from headtool.analysis.paired import Paired
+from headtool.analysis.significance import paired_tests
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Head, HeadMask, Sites
 from headtool.metrics import get_metric
@@ -89,8 +90,14 @@ def test_all_equal_outcomes(rng: np.random.Generator, test: str, interval: str) 
     whole = (rng.random(60) < 0.7) * 1.0
     paired = Paired.from_values(whole, np.stack([whole] * 3), higher_is_better=True)
     frame = assess(paired, test=test, interval=interval, resamples=99).frame
-    for name, value in {"delta": 0, "ci_low": 0, "ci_high": 0, "p": 1, "p_adjusted": 1}.items():
+    for name, value in {"delta": 0, "p": 1, "p_adjusted": 1}.items():
         assert frame[name].tolist() == [value] * 3
+    ends = frame[["ci_low", "ci_high"]].to_numpy()
+    if interval == "auto":  # Newcombe's: that nothing changed here does not say that nothing can
+        assert (ends[:, 0] < 0).all()
+        assert (ends[:, 1] > 0).all()
+    else:
+        assert (ends == 0).all()
     # Sixty unchanged examples do not show that less than one percent would change.
     assert frame["verdict"].tolist() == ["undecided"] * 3
     assert (frame["examples_needed"] > 60).all()
@@ -267,3 +274,38 @@ def test_a_default_margin_that_dwarfs_the_metric_is_pointed_out(
     paired = Paired.from_values(whole, [whole], higher_is_better=True, name="accuracy")
     notes = assess(paired, margin=margin, resamples=200).notes
     assert any("declare a smaller one" in note for note in notes) is told
+
+
+def test_alpha_total_is_shared_by_both_sorts_of_claims(rng: np.random.Generator) -> None:
+    paired = planted(rng)
+    half, shared = assess(paired, alpha=0.025), assess(paired, alpha_total=0.05)
+    assert (shared.alpha, shared.alpha_total) == (0.025, 0.05)
+    assert shared.frame.equals(half.frame)
+    assert (assess(paired).alpha, assess(paired).alpha_total) == (0.05, 0.1)
+    with pytest.raises(HeadtoolError, match="`alpha_total` must be between 0 and 1, got 0"):
+        assess(paired, alpha_total=0.0)
+    with pytest.raises(HeadtoolError, match=r"`alpha` 0.05 and `alpha_total` 0.05 exclude"):
+        assess(paired, alpha=0.05, alpha_total=0.05)
+
+
+def test_false_verdicts_of_either_sort_reach_the_sum_of_the_levels(
+    rng: np.random.Generator,
+) -> None:
+    """Heads without effect and heads that cost the margin: each half of the level, not more."""
+    n, trials, margin = 1_500, 1_000, 0.01
+    whole = np.ones(n)
+    whole[: n // 2] = 0
+    chance = rng.random((2 * trials, n))
+    masked = np.where(whole == 1, chance >= 0.04, chance < 0.04) * 1.0
+    costly = chance[trials:, n // 2 :] >= 0.04 + 2 * margin
+    masked[trials:, n // 2 :] = costly
+    paired = Paired.from_values(whole, masked, higher_is_better=True)
+    different = paired_tests(paired, rng=rng).p
+    noninferior = noninferiority_p(paired, margin)
+    for total in (0.05, 0.2):
+        said = verdicts(paired.benefit, different, noninferior, alpha=total / 2)
+        without_effect = np.isin(said[:trials], ["needed", "harmful"]).mean()
+        at_the_margin = (said[trials:] == "removable").mean()
+        for rate in (without_effect, at_the_margin):
+            assert rate <= total / 2 + 3 * np.sqrt(total / 2 / trials)
+        assert without_effect + at_the_margin > total / 2  # one level alone is not the whole risk

@@ -74,6 +74,45 @@ def test_sacrebleu_modes_give_sacrebleus_numbers(
         assert tests.frame["mean"].isna().all()
 
 
+def sacrebleus(
+    references: list[str], systems: list[list[str]], kind: str, resamples: int
+) -> list[float | None]:
+    named = [(str(number), system) for number, system in enumerate(systems)]
+    _, scores = PairedTest(
+        named, {"BLEU": sacrebleu.BLEU()}, [references], test_type=kind, n_samples=resamples
+    )()
+    return [result.p_value for result in scores["BLEU"][1:]]
+
+
+@pytest.mark.parametrize("kind", ["bs", "ar"])
+def test_sacrebleu_modes_take_the_seed_as_sacrebleu_does(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    references, systems = translations(rng)
+    paired, mode = paired_bleu(references, systems), f"sacrebleu-paired-{kind}"
+    monkeypatch.delenv("SACREBLEU_SEED", raising=False)
+    default = compat_tests(paired, mode, resamples=400)
+    assert default.seed == 12345
+    assert default.frame["p"].tolist() == sacrebleus(references, systems, kind, 400)
+    monkeypatch.setenv("SACREBLEU_SEED", "7")
+    seven = compat_tests(paired, mode, resamples=400)
+    assert seven.seed == 7
+    assert seven.frame["p"].tolist() == sacrebleus(references, systems, kind, 400)
+    assert compat_tests(paired, mode, resamples=400, seed=12345).frame.equals(default.frame)
+    for unseeded in ("0", "none", "None"):
+        monkeypatch.setenv("SACREBLEU_SEED", unseeded)
+        assert compat_tests(paired, mode, resamples=10).seed is None
+    monkeypatch.delenv("SACREBLEU_SEED")
+    drawn = [compat_tests(paired, mode, resamples=400, seed=0) for _ in range(6)]
+    assert {tests.seed for tests in drawn} == {None}
+    assert len({tests.frame["p"].iloc[0] for tests in drawn}) > 1
+    monkeypatch.setenv("SACREBLEU_SEED", "0")
+    assert len({sacrebleus(references, systems, kind, 400)[0] for _ in range(6)}) > 1  # it too
+    monkeypatch.setenv("SACREBLEU_SEED", "seven")
+    with pytest.raises(HeadtoolError, match="SACREBLEU_SEED must be a whole number or none, got"):
+        compat_tests(paired, mode, resamples=10)
+
+
 def test_defaults_are_those_of_the_tools(rng: np.random.Generator) -> None:
     paired = sentences(rng, masks=1, n=20, changed=0.5)
     defaults = {mode: compat_tests(paired, mode).resamples for mode in COMPAT_MODES}

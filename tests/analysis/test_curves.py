@@ -15,10 +15,12 @@ from headtool.analysis.curves import (
     curve_draws,
     curve_frame,
     curve_tests,
+    draws_needed,
     optimism,
 )
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
+from headtool.masks.curves import matched_closed
 from headtool.schema import TABLES
 
 BUDGETS = (0, 2, 4)
@@ -116,7 +118,8 @@ def test_areas_are_trapezoids_over_the_shares(paired):
     areas = [paired.delta[mask] for mask in (1, 3, 4)]
     assert tests["draws_beaten"][1] == sum(paired.delta[0] > value for value in areas)
     assert (tests["draws"][1:] == 3).all()
-    np.testing.assert_allclose(tests["p_draws"][1:], (4 - tests["draws_beaten"][1:]) / 4)
+    sides = np.maximum(tests["draws_beaten"][1:], 3 - tests["draws_beaten"][1:])
+    np.testing.assert_allclose(tests["p_draws"][1:], np.minimum(1, 2 * (4 - sides) / 4))
 
 
 def test_p_and_interval_equal_the_literal_bootstrap(paired):
@@ -271,13 +274,78 @@ def test_one_random_draw_among_others_is_rarely_as_good_as_most(monkeypatch):
     monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels calls it once a correction
     rng, small = np.random.default_rng(10), 0
     for _ in range(400):
-        effects = rng.normal(size=20)
+        effects = rng.normal(size=40)
         masked = np.repeat(effects[:, None], 4, axis=1)
         paired = Paired.from_values(np.zeros(4), masked, higher_is_better=True)
         lines = (
             Line("all", "a", (0, 2), 4, np.array([-1, 0])),
-            Line("all", "random", (0, 2), 4, np.stack([np.full(19, -1), np.arange(1, 20)], 1)),
+            Line("all", "random", (0, 2), 4, np.stack([np.full(39, -1), np.arange(1, 40)], 1)),
         )
         (p,) = curve_tests(CurveBootstrap(paired, lines, resamples=1))["p_draws"]
         small += p <= 0.05
     assert 0.02 <= small / 400 <= 0.09
+
+
+def families(rng, number, *, matched):
+    """Families of four methods that are random labels, beside as many draws as claims need.
+
+    Heads have effects of their own and layers larger ones, so that masks differ for good, on any
+    number of examples. With `matched`, the methods' masks share the layer counts of the draws.
+    """
+    draws, heads, methods = draws_needed(0.05, 4), 24, 4
+    for _ in range(number):
+        effect = rng.exponential(size=heads) * np.repeat(rng.exponential(size=4), 6)
+        layers = np.repeat(np.arange(4), 6)
+        keys = rng.random((draws + methods, heads))
+        if matched:
+            closed = np.zeros((1, heads), dtype=bool)
+            closed[0, [0, 1, 2, 6, 7, 12, 18, 19]] = True
+            rows = [matched_closed(closed, key, layers)[0] for key in keys]
+        else:
+            rows = [np.argsort(np.argsort(key)) < 8 for key in keys]
+        means = -np.array(rows) @ effect / 50
+        masked = means[:, None] + 0.05 * rng.normal(size=(len(rows), 60))
+        paired = Paired.from_values(np.zeros(60), masked, higher_is_better=True)
+        numbers = np.stack([np.full(draws, -1), np.arange(methods, len(rows))], 1)
+        name = "random-matched:m0" if matched else "random"
+        lines = [Line("all", f"m{i}", (0, 8), heads, np.array([-1, i])) for i in range(methods)]
+        for i in range(methods if matched else 1):
+            rival = f"m{i}" if matched else ""
+            name = f"random-matched:m{i}" if matched else "random"
+            lines.append(Line("all", name, (0, 8), heads, numbers, rival))
+        yield curve_tests(CurveBootstrap(paired, tuple(lines), resamples=99))
+
+
+@pytest.mark.parametrize("matched", [False, True])
+def test_random_labels_are_rarely_better_or_worse_than_random_masks(monkeypatch, matched):
+    """In either direction, in at most .05 of 400 families; by the examples alone in most."""
+    monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels calls it once a correction
+    claimed = conditional = 0
+    for tests in families(np.random.default_rng(11), 400, matched=matched):
+        random = tests[tests["method_y"].str.startswith("random")]
+        assert len(random) == 4
+        claimed += (random["p_draws_adjusted"] <= 0.05).any()
+        conditional += (random["p"] <= 0.05).any()
+    assert claimed / 400 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 400)
+    assert conditional / 400 > 0.5
+
+
+@pytest.mark.parametrize("methods", [1, 2, 4])
+def test_so_many_draws_allow_a_claim_and_one_fewer_does_not(methods):
+    def claimed(draws):
+        effects = np.concatenate([np.full(methods, 9.0), np.zeros(draws)])
+        masked = np.repeat(effects[:, None], 4, axis=1)
+        paired = Paired.from_values(np.zeros(4), masked, higher_is_better=True)
+        drawn = np.stack([np.full(draws, -1), np.arange(methods, methods + draws)], 1)
+        names = [f"m{i}" for i in range(methods)]
+        lines = [Line("all", name, (0, 2), 4, np.array([-1, i])) for i, name in enumerate(names)]
+        lines += [Line("all", "random", (0, 2), 4, drawn)]
+        lines += [Line("all", f"random-matched:{name}", (0, 2), 4, drawn, name) for name in names]
+        tests = curve_tests(CurveBootstrap(paired, tuple(lines), resamples=1))
+        random = tests[tests["method_y"].str.startswith("random")]
+        assert len(random) == 2 * methods
+        return bool((random["p_draws_adjusted"] <= 0.05).all())
+
+    needed = draws_needed(0.05, methods)
+    assert claimed(needed)
+    assert not claimed(needed - 1)

@@ -16,6 +16,7 @@ from headtool.analysis.equivalence import (
     equivalence_p,
     noninferiority_p,
     one_sided_p,
+    plain_noninferiority_p,
     tango_p,
     verdicts,
 )
@@ -37,7 +38,13 @@ def test_tost_and_noninferiority_of_means_equal_statsmodels(
     whole = rng.normal(size=45)
     masked = whole + rng.normal(size=(4, 45)) * 0.2 + np.array([-0.05, 0, 0.05, 0.2])[:, None]
     paired = Paired.from_values(whole, masked, higher_is_better=higher_is_better)
-    both, hurts = equivalence_p(paired, 0.1), noninferiority_p(paired, 0.1)
+    above, below = (
+        one_sided_p(paired, -0.1, greater=True),
+        one_sided_p(paired, 0.1, greater=False),
+    )
+    both, hurts = np.maximum(above, below), plain_noninferiority_p(paired, 0.1)
+    assert (equivalence_p(paired, 0.1) >= both).all()
+    assert (noninferiority_p(paired, 0.1) >= hurts).all()
     for mask, row in enumerate(masked):
         p, lower, upper = ttost_paired(row, whole, -0.1, 0.1)
         assert both[mask] == pytest.approx(p, rel=1e-9)
@@ -120,8 +127,9 @@ def test_corpus_metric_uses_the_jackknife(rng: np.random.Generator) -> None:
 def test_differences_without_spread_get_the_sign_flip_p() -> None:
     whole = np.arange(10.0)
     paired = Paired.from_values(whole, [whole, whole - 0.5], higher_is_better=True)
-    p = noninferiority_p(paired, 0.1)
+    p = plain_noninferiority_p(paired, 0.1)
     assert p.tolist() == [0.5**10, 1.0]
+    assert noninferiority_p(paired, 0.1)[0] > 0.05  # ten equal examples do not rule out a rare cost
 
 
 def test_verdicts_and_their_order() -> None:

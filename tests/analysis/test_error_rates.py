@@ -249,7 +249,9 @@ def test_removable_is_rarely_said_of_heads_that_cost_the_margin(
         wrong += (raw <= 0.05).sum()
         said = verdicts(paired.benefit, np.ones(heads), adjust(raw, "holm"), alpha=0.05)
         family_wrong += (said == "removable").any()
-    assert abs(wrong / TRIALS - 0.05) < 0.017
+    assert wrong / TRIALS < 0.067
+    if make == "accuracy":  # of means the bound is for skewed ones, and stricter on these
+        assert wrong / TRIALS > 0.033
     assert family_wrong / 200 < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
 
 

@@ -7,9 +7,15 @@ import pytest
 import scipy.stats
 from statsmodels.stats.power import TTestPower
 
-from headtool.analysis.equivalence import noninferiority_p
+from headtool.analysis.equivalence import noninferiority_p, plain_noninferiority_p
 from headtool.analysis.paired import Paired
-from headtool.analysis.power import examples_needed, mcnemar_power, minimum_detectable_effect
+from headtool.analysis.power import (
+    discordance_bound,
+    examples_needed,
+    mcnemar_power,
+    minimum_detectable_effect,
+)
+from headtool.analysis.rare_costs import low_cost_p
 from headtool.analysis.significance import mcnemar_p, paired_tests
 
 from ..support.bleu import sentences
@@ -143,8 +149,11 @@ def test_so_many_examples_settle_accuracy_with_80_percent(
     paired = Paired.from_values(whole, masked[None], higher_is_better=True)
     needed = int(settle(paired, margin, rng))
 
+    seen, effect = discordance_bound(lost + won, n), (won - lost) / n
+    assert seen > (lost + won) / n
+
     def power(examples: int) -> float:
-        cells = [lost / n, won / n, 1 - (lost + won) / n]
+        cells = [(seen - effect) / 2, (seen + effect) / 2, 1 - seen]
         counts = rng.multinomial(examples, cells, size=20_000)
         tables = np.unique(counts, axis=0, return_counts=True)
         settled = 0.0
@@ -175,16 +184,40 @@ def test_so_many_examples_settle_means_with_80_percent(
     needed = int(settle(paired, margin, rng))
     standardised = shift / 0.4
     found = TTestPower().power(standardised, needed, 0.05)
-    room = (margin - shift) / 0.4
-    noninferior = TTestPower().power(room, needed, 0.05, alternative="larger")
-    assert max(found, noninferior) == pytest.approx(0.8, abs=0.01)
+    said = 0
+    for _ in range(400):
+        sample = 3.0 + shift + 0.4 * rng.normal(size=(1, needed))
+        trial = Paired.from_values(np.full(needed, 3.0), sample, higher_is_better=False)
+        said += noninferiority_p(trial, margin)[0] <= 0.05
+    assert max(found, said / 400) == pytest.approx(0.8, abs=0.06)
 
 
-def test_constant_differences_need_as_many_examples_as_signs_do(rng: np.random.Generator) -> None:
+def test_unchanged_examples_need_as_many_as_show_what_befalls_one_in_200(
+    rng: np.random.Generator,
+) -> None:
     whole = np.array([1.0, 2.0, 3.0])
     paired = Paired.from_values(whole, whole[None], higher_is_better=False)
-    assert noninferiority_p(paired, 0.1)[0] == 0.5**3
-    assert settle(paired, 0.1, rng) == 5  # 2^-5 < .05 < 2^-4
+    assert plain_noninferiority_p(paired, 0.1)[0] == 0.5**3
+    assert settle(paired, 0.1, rng) == 598  # .995^598 < .05 < .995^597
+    many = Paired.from_values(np.ones(598), np.ones((1, 598)), higher_is_better=False)
+    few = Paired.from_values(np.full(597, 0.5), np.full((1, 597), 0.5), higher_is_better=False)
+    assert noninferiority_p(few, 0.1)[0] > 0.05
+    assert low_cost_p(np.zeros((1, 598)), 0.1)[0] < 0.05
+    assert many.form == "binary"
+
+
+def test_an_accuracy_that_never_changed_is_not_taken_for_one_that_never_will(
+    rng: np.random.Generator,
+) -> None:
+    """The bound on a discordance of 0 of 300 is .0099: 2.3 times as many examples as without it."""
+    whole = np.ones(300)
+    paired = Paired.from_values(whole, whole[None], higher_is_better=True)
+    assert discordance_bound(0, 300) == pytest.approx(1 - 0.05 ** (1 / 300), rel=1e-9)
+    needed = settle(paired, 0.01, rng)
+    assert needed > 500  # 268 unchanged examples would do, if they all were to be unchanged
+    assert plain_noninferiority_p(
+        Paired.from_values(np.ones(268), np.ones((1, 268)), higher_is_better=True), 0.01
+    )[0] == pytest.approx(0.05, abs=0.0005)
 
 
 def test_only_the_heads_asked_for_are_answered(rng: np.random.Generator) -> None:

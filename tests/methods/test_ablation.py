@@ -44,6 +44,20 @@ def test_a_head_without_output_weights_scores_exactly_zero(toy, toy_data: TextDa
     assert frame["rank"].tolist() == [1, 2]
 
 
+def test_heads_that_change_as_many_predictions_are_ranked_by_the_loss(
+    bert: HuggingFaceModel, pairs: TextData
+) -> None:
+    examples = bert.encode(pairs)
+    frame = Ablation().score(bert, examples).frame
+    loss = Ablation(signal="loss").score(bert, examples).frame["score"]
+    assert frame["tied"].sum() >= 2
+    for _, group in frame.assign(by_loss=loss).groupby("score"):
+        order = group.sort_values("rank")["by_loss"].to_numpy()
+        assert (np.diff(order) <= 0).all()
+    seeds = [Ablation().score(bert, examples, seed=seed).frame["rank"] for seed in (0, 1)]
+    assert seeds[0].equals(seeds[1])
+
+
 def test_masking_a_masked_head_changes_nothing(bert: HuggingFaceModel, pairs: TextData) -> None:
     head = Head("enc-self", 1, 2)
     zero_columns(bert, head)

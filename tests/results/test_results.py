@@ -8,12 +8,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 
 from headtool.heads import AttentionSite, Head, HeadMask, Sites
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import (
     HeadScores,
     head_frame,
+    ranks,
     score_frame,
     scores_document,
 )
@@ -30,7 +32,7 @@ SCORES = np.array([0.5, math.nan, 2.0, 0.5, -1.0])
 
 
 def result(method: str = "gradient", **columns: np.ndarray) -> HeadScores:
-    frame = score_frame(method, SITES, SCORES, np.full(5, math.nan), **columns)
+    frame = score_frame(method, SITES, SCORES, np.full(5, math.nan), seed=1, **columns)
     return HeadScores(method, frame, {"seed": 3, "options": {}})
 
 
@@ -54,10 +56,30 @@ def test_rows_are_in_canonical_order() -> None:
     ]
 
 
-def test_ranks_ties_in_order_and_what_is_not_computed_last() -> None:
+def test_ranks_ties_by_seed_or_by_what_breaks_them_and_what_is_not_computed_last() -> None:
     frame = result(extra=np.arange(5)).frame
     assert tuple(frame.columns) == (*TABLES["scores"].names, "extra")
     assert frame["rank"].tolist() == [2, 5, 1, 3, 4]
+    assert frame["tied"].tolist() == [True, False, False, True, False]
+    nothing = np.full(5, math.nan)
+    by_seed = [
+        score_frame("x", SITES, SCORES, nothing, seed=seed)["rank"].tolist() for seed in range(20)
+    ]
+    assert [rank[1:3] + rank[4:] for rank in by_seed] == [[5, 1, 4]] * 20
+    assert {(rank[0], rank[3]) for rank in by_seed} == {(2, 3), (3, 2)}
+    for first, second in ((1.0, 2.0), (2.0, 1.0)):
+        finer = np.array([first, 9.0, 9.0, second, 9.0])
+        frame = score_frame("x", SITES, SCORES, nothing, tie_break=finer, seed=3)
+        assert (frame["rank"][0] < frame["rank"][3]) == (first > second)
+
+
+def test_equal_scores_favour_no_head() -> None:
+    """Each of four heads with one score is ranked first by about a quarter of the seeds."""
+    first = [int(np.argmin(ranks(np.zeros(4), seed=seed)[0])) for seed in range(800)]
+    counts = np.bincount(first, minlength=4)
+    assert scipy.stats.chisquare(counts).pvalue > 0.001
+    rank, tied = ranks(np.array([math.nan, math.nan, 1.0]))
+    assert (rank[2], tied.tolist()) == (1, [False] * 3)
 
 
 def test_prunes_the_least_important_first() -> None:
@@ -85,6 +107,7 @@ def test_document_is_valid_json_with_every_digit() -> None:
         "score": 0.5,
         "stderr": None,
         "rank": 2,
+        "tied": True,
         "raw": 0.1 + 0.2,
     }
     assert second["score"] is None

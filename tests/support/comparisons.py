@@ -40,7 +40,7 @@ def comparison(
     data: Sequence[str] = DATA,
     kinds: Mapping[str, tuple[int, int]] = KINDS,
     model: str = "models/sentiment",
-    draws: int = 20,
+    draws: int = 399,
     failures: Sequence[tuple[str, str, str]] = (),
     notes: Sequence[str] = (),
     winners: int = 2,
@@ -310,18 +310,20 @@ def _curve_tests(methods, draws, winners) -> pd.DataFrame:
     rows = []
     for x, y in itertools.combinations(methods, 2):
         gap = 0.03 * (methods.index(y) - methods.index(x))
-        rows.append(
-            ("all", x, y, gap, gap - 0.04, gap + 0.04, 0.1, 0.2, math.nan, math.nan, math.nan)
-        )
+        rows.append(("all", x, y, gap, gap - 0.04, gap + 0.04, 0.1, 0.2, *[math.nan] * 4))
     for number, method in enumerate(methods):
         area = 0.11 - 0.03 * number if number < winners else -0.002 * number
         p = 0.0005 if number < winners else 0.6
         for other in ("random", f"random-matched:{method}"):
             beaten = draws if number < winners else draws // 2
-            ends, luck = (area - 0.02, area + 0.02), (1 + draws - beaten) / (1 + draws)
-            rows.append(("all", method, other, area, *ends, p, min(1, 8 * p), beaten, draws, luck))
+            ends, luck = (area - 0.02, area + 0.02), min(1, 2 * (1 + draws - beaten) / (1 + draws))
+            held = min(1, 2 * len(methods) * luck)
+            rows.append(
+                ("all", method, other, area, *ends, p, min(1, 8 * p), beaten, draws, luck, held)
+            )
     columns = ["kind", "method_x", "method_y", "area", "low", "high", "p", "p_adjusted"]
-    return pd.DataFrame(rows, columns=[*columns, "draws_beaten", "draws", "p_draws"])
+    columns += ["draws_beaten", "draws", "p_draws", "p_draws_adjusted"]
+    return pd.DataFrame(rows, columns=columns)
 
 
 def _paired(methods, budgets, count, first, second, difference) -> pd.DataFrame:

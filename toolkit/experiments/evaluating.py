@@ -84,6 +84,7 @@ def evaluate_chosen(setup: Setup, kept: Stages, roster: Roster, chosen: Chosen) 
         outcomes=outcomes,
         lines=tuple(lines),
         again={name: again.scores[name].frame for name in roster.names} if again else {},
+        iterative=setup.request.iterative,
     )
 
 

@@ -94,13 +94,14 @@ def test(
     *,
     metric: str | None = None,
     kinds: Collection[Kind] | None = None,
-    alpha: float = 0.05,
+    alpha: float | None = None,
+    alpha_total: float | None = None,
     margin: float | None = None,
     correction: str = "westfall-young",
     test: str = "auto",
     interval: str = "auto",
     resamples: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
 ) -> Verdicts:
     """Say which heads are needed, removable or harmful, and which are undecided.
 
@@ -117,7 +118,9 @@ def test(
     kinds
         Attention kinds whose heads are tested; None for all.
     alpha
-        Level after correction.
+        Level after correction, of needed and harmful and of removable each; None for 0.05.
+    alpha_total
+        Instead of `alpha`: the level of all verdicts together, shared by both.
     margin
         What a removable head may cost, in the metric's unit; None for 1% of the metric's scale.
     correction
@@ -129,7 +132,7 @@ def test(
     resamples
         Resamples; None for 10,000, and more where the correction needs them.
     seed
-        Draws the resamples.
+        Draws the resamples; None for 0.
 
     Raises
     ------
@@ -156,9 +159,10 @@ def test(
         interval=interval,
         correction=correction,
         alpha=alpha,
+        alpha_total=alpha_total,
         margin=margin,
         resamples=resamples,
-        rng=seed,
+        rng=seed or 0,
     )
     signature = saved.signature(measure)
     settings: dict[str, Any] = {
@@ -168,16 +172,17 @@ def test(
         "test": tests.test,
         "interval": tests.interval,
         "correction": tests.correction,
-        "alpha": alpha,
+        "alpha": tests.alpha,
+        "alpha_total": tests.alpha_total,
         "margin": tests.margin,
         "resamples": tests.resamples,
         "examples": tests.n_examples,
         "heads": tests.n_tests,
         "expected_false_positives_uncorrected": tests.expected_false_positives,
-        "seed": seed,
+        "seed": seed or 0,
     }
     made = {} if saved.folder is None else {"run": str(saved.folder)}
-    by_kind = summarise_kinds(tests.frame, alpha=alpha)
+    by_kind = summarise_kinds(tests.frame, alpha=tests.alpha)
     return Verdicts(tests, by_kind, {**made, **source, "settings": settings}, signature)
 
 
@@ -188,7 +193,7 @@ def test_as(
     metric: str | None = None,
     kinds: Collection[Kind] | None = None,
     resamples: int | None = None,
-    seed: int = 0,
+    seed: int | None = None,
 ) -> CompatVerdicts:
     """Compute p-values as another tool does, for comparison with published ones.
 

@@ -14,7 +14,7 @@ from headtool.masks.curves import budgets_of, closed_in_order, layers_of, spare_
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Family", "families", "one_shot_closed"]
+__all__ = ["Family", "cut_ties", "families", "one_shot_closed"]
 
 
 @dataclass(frozen=True)
@@ -106,3 +106,27 @@ def one_shot_closed(family: Family, scores: pd.DataFrame) -> NDArray[np.bool_]:
         Which heads are closed, [B, n].
     """
     return closed_in_order(family.order(scores), family.budgets, family.sites.n_heads)
+
+
+def cut_ties(scores: pd.DataFrame, closed: NDArray[np.bool_]) -> dict[int, int]:
+    """Find the points of a curve at which some of several heads with one score go and some stay.
+
+    Parameters
+    ----------
+    scores
+        Scores of the heads, in the order of the columns of `closed`.
+    closed
+        Which heads are closed at each point, [B, n].
+
+    Returns
+    -------
+    dict
+        Heads closed at the point to how many heads have a score on both sides of the cut.
+    """
+    score = scores["score"].to_numpy(np.float64)
+    found = {}
+    for row in closed:
+        shared = np.intersect1d(score[row], score[~row])
+        if len(shared):
+            found[int(row.sum())] = int(np.isin(score, shared).sum())
+    return found

@@ -14,6 +14,7 @@ from headtool.heads import HeadMask, Sites
 from headtool.masks.curves import layers_of, spare_last
 from headtool.metrics import metric_of_run
 from headtool.reading import parse_json, read_file
+from headtool.results.scores import ranks
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,9 +118,12 @@ def scores_of_ablation(deltas: pd.DataFrame, source: Mapping[str, Any]) -> pd.Da
     metric = metric_of_run(source)
     table = deltas[deltas["metric"] == metric.name].reset_index(drop=True)
     score = table["delta"] * (-1 if metric.higher_is_better else 1)
-    # As all methods' ranks: equal ones in the order of the heads, what is undefined last.
-    rank = score.rank(method="first", ascending=False, na_option="bottom").astype("int64")
-    return table.assign(method="ablation", score=score, rank=rank)
+    finer = None
+    if metric.name != "loss" and "loss" in set(deltas["metric"]):
+        finer = deltas.loc[deltas["metric"] == "loss", "delta"].to_numpy(np.float64)
+    seed = int(source.get("seed", 0))
+    rank, tied = ranks(score.to_numpy(np.float64), tie_break=finer, seed=seed)
+    return table.assign(method="ablation", score=score, rank=rank, tied=tied)
 
 
 def groups_of(sites: Sites, unit: str) -> NDArray[np.int64]:

@@ -23,9 +23,46 @@ __all__ = [
     "head_frame",
     "joined_scores",
     "json_rows",
+    "ranks",
     "score_frame",
     "scores_document",
 ]
+
+
+def ranks(
+    score: NDArray[np.float64], *, tie_break: NDArray[np.float64] | None = None, seed: int = 0
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Rank scores, 1 for the highest, and mark those that another head has too.
+
+    Parameters
+    ----------
+    score
+        Shape [n]; NaN ranks last.
+    tie_break
+        Ranks equal scores, higher is more important, shape [n].
+    seed
+        Draws an order of the heads that ranks what is equal even then, so that a pruning order
+        always exists and favours no layer.
+
+    Returns
+    -------
+    rank : numpy.ndarray
+        Shape [n], from 1.
+    tied : numpy.ndarray
+        Which scores are equal to another, shape [n], whatever broke the tie.
+
+    Examples
+    --------
+    >>> ranks(np.array([0.5, 2.0, 0.5]), tie_break=np.array([1.0, 0.0, 3.0]))
+    (array([3, 1, 2]), array([ True, False,  True]))
+    """
+    known = np.where(np.isnan(score), -np.inf, score)
+    chance = np.random.default_rng([seed, 11]).random(len(score))
+    finer = np.zeros(len(score)) if tie_break is None else np.nan_to_num(tie_break, nan=-np.inf)
+    rank = np.empty(len(score), dtype=np.int64)
+    rank[np.lexsort((chance, -finer, -known))] = np.arange(1, len(score) + 1)
+    _, place, times = np.unique(known, return_inverse=True, return_counts=True)
+    return rank, np.asarray(times[place] > 1) & ~np.isnan(score)
 
 
 def head_frame(sites: Sites, **columns: Any) -> pd.DataFrame:
@@ -56,11 +93,14 @@ def score_frame(
     sites: Sites,
     score: NDArray[np.float64],
     stderr: NDArray[np.float64],
+    *,
+    tie_break: NDArray[np.float64] | None = None,
+    seed: int = 0,
     **columns: NDArray[Any],
 ) -> pd.DataFrame:
     """Tabulate scores, the table ``scores`` and further columns; rank 1 is the most important head.
 
-    Equal scores are ranked in canonical order, so that a pruning order always exists.
+    Equal scores are ranked by `tie_break`, else at random by `seed`; see `ranks`.
 
     Parameters
     ----------
@@ -72,6 +112,8 @@ def score_frame(
         Shape [heads]; higher means more important.
     stderr
         Standard errors, shape [heads]; NaN where there are none.
+    tie_break, seed
+        As for `ranks`.
     **columns
         Further columns by name, each of shape [heads].
 
@@ -80,13 +122,12 @@ def score_frame(
     >>> from headtool.heads import AttentionSite
     >>> sites = Sites((AttentionSite("enc-self", 0, 2, 2, 16, "layer.0.output"),))
     >>> score_frame("mine", sites, np.array([0.1, 0.4]), np.array([np.nan, np.nan]))
-      method      kind  layer  head  score  stderr  rank
-    0   mine  enc-self      0     0    0.1     NaN     2
-    1   mine  enc-self      0     1    0.4     NaN     1
+      method      kind  layer  head  score  stderr  rank   tied
+    0   mine  enc-self      0     0    0.1     NaN     2  False
+    1   mine  enc-self      0     1    0.4     NaN     1  False
     """
-    rank = np.empty(len(score), dtype=np.int64)
-    rank[np.argsort(-score, kind="stable")] = np.arange(1, len(score) + 1)
-    frame = head_frame(sites, score=score, stderr=stderr, rank=rank, **columns)
+    rank, tied = ranks(score, tie_break=tie_break, seed=seed)
+    frame = head_frame(sites, score=score, stderr=stderr, rank=rank, tied=tied, **columns)
     frame.insert(0, "method", method)
     return frame
 
@@ -116,7 +157,8 @@ class HeadScores:
     frame
         The table ``scores``, a row per head in canonical order, with what else the method tells of
         a head. A higher score means more important; `stderr` is the standard error over examples
-        (NaN where the method has none); rank 1 is the most important head.
+        (NaN where the method has none); rank 1 is the most important head; `tied` marks scores
+        that another head has too, whose ranks the loss (ablation) or the seed decided.
     provenance
         What is needed to reproduce it: method, options, fingerprints of model and data, seed,
         versions.

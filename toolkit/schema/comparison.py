@@ -157,10 +157,17 @@ COMPARISON = (
             number("p_adjusted", "", "the same, corrected by Holm over the rows of a kind"),
             number("draws_beaten", "draws", "with a smaller area than `method_x`"),
             number("draws", "draws", "of random masks; missing for pairs of methods"),
-            number("p_draws", "", "`(1 + draws - draws_beaten) / (1 + draws)`"),
+            number("p_draws", "", "two-sided: could a random draw do as well, or as badly"),
+            number(
+                "p_draws_adjusted",
+                "",
+                "the same, corrected by Holm over the rows of a kind that have draws",
+                later=True,
+            ),
         ),
-        about="A method beats a baseline if both p-values are small: `p` asks whether it is better "
-        "than the mean of the draws on other examples, `p_draws` whether a draw could do as well. "
+        about="A method is better or worse than random masks if both adjusted p-values are small: "
+        "`p` is about these very masks on other examples, `p_draws` asks whether random masks "
+        "differ from their mean as much. "
         "With replicates, curves of the kind `all` are averaged over the models.",
     ),
     Table(

@@ -60,6 +60,12 @@ HEADS = (
             number("score", "the method's", "how important the head is; more is more"),
             number("stderr", "the method's", "standard error over examples, if the method has one"),
             integer("rank", "", "1 for the most important head"),
+            boolean(
+                "tied",
+                "whether another head has the same score, so that the loss (`ablation`) or the "
+                "seed ranks it",
+                later=True,
+            ),
             number("raw", "the method's", "`gradient`: before normalisation", optional=True),
             number("relevance", "the method's", "`lrp`: mean relevance", optional=True),
             number("log_alpha", "", "`gates`: the trained parameter of the gate", optional=True),

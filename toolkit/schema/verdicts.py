@@ -29,7 +29,17 @@ VERDICTS = (
             number("p_noninferior", "", "one-sided p-value of costing less than the margin"),
             number("p_noninferior_adjusted", "", "the same, corrected; the verdict uses it"),
             number("p_equivalent", "", "p-value of a difference within the margin (TOST)"),
-            number("examples_needed", "examples", "in all, to settle an undecided head"),
+            number(
+                "examples_needed",
+                "examples",
+                "in all, to settle an undecided head if its effect is the observed one",
+            ),
+            string(
+                "reason",
+                "why an undecided head is not removable although its mean and standard error look "
+                "like it: `few examples dominate` or `too few examples`; empty for others",
+                later=True,
+            ),
         ),
         about="In a comparison by its metric, on the evaluation examples of every data set.",
     ),

@@ -98,10 +98,15 @@ def test_worse_than_any_random_mask_is_said(contents: Contents) -> None:
     tests = contents.table("curve_tests")
     mine = (tests["method_x"] == "gates") & (tests["method_y"] == "random")
     tests = tests.assign(
-        area=tests["area"].where(~mine, -0.1), p_adjusted=tests["p_adjusted"].where(~mine, 0.01)
+        area=tests["area"].where(~mine, -0.1),
+        p_adjusted=tests["p_adjusted"].where(~mine, 0.01),
+        draws_beaten=tests["draws_beaten"].where(~mine, 0.0),
     )
     text = said(with_tables(contents, curve_tests=tests))["winner"]
-    assert "gradient and ablation are better; gates is worse than their average; conf" in text
+    assert "ablation are better; gates is worse than their average only; conf" in text
+    sure = tests.assign(p_draws_adjusted=tests["p_draws_adjusted"].where(~mine, 0.04))
+    text = said(with_tables(contents, curve_tests=sure))["winner"]
+    assert "gradient and ablation are better; gates is worse; conf" in text
 
 
 def test_nothing_can_go_where_the_first_step_costs_too_much(contents: Contents) -> None:
@@ -117,7 +122,7 @@ def test_winners_are_those_with_a_corrected_p_below_the_level(contents: Contents
     text = said(contents)["winner"]
     assert text.startswith("gradient beats random masks")
     assert "by 0.11 of accuracy on average over the curve (95% interval 0.09 to 0.13" in text
-    assert "better than 20 of 20 draws)" in text
+    assert "better than 399 of 399 draws)" in text
     assert "ablation (by 0.08) does so as well" in text
     assert "gates and confidence do not" in text
     assert (
@@ -143,7 +148,9 @@ def test_a_large_area_with_a_large_p_wins_nothing(contents: Contents) -> None:
 def test_few_draws_leave_room_for_luck(make: Make) -> None:
     text = said(make(draws=4))["winner"]
     assert text.startswith("No method is shown to beat random masks")
-    assert "gradient (by 0.11; better than 4 of 4 draws, p = 0.2) and ablation (by 0.08" in text
+    assert (
+        "gradient (by 0.11; better than 4 of 4 draws, adjusted p = 1) and ablation (by 0.08" in text
+    )
     assert "gradient and ablation are better than their average only" in text
 
 
@@ -162,9 +169,15 @@ def test_losing_to_random_is_said(contents: Contents) -> None:
         area=tests["area"].where(~mine, -0.2), p_adjusted=tests["p_adjusted"].where(~mine, 0.001)
     )
     assert (
-        "confidence does worse than such masks on average."
+        "confidence does worse than their average, and random draws do as badly."
         in said(with_tables(contents, curve_tests=tests))["winner"]
     )
+    sure = tests.assign(
+        draws_beaten=tests["draws_beaten"].where(~mine, 0.0),
+        p_draws_adjusted=tests["p_draws_adjusted"].where(~mine, 0.02),
+    )
+    text = said(with_tables(contents, curve_tests=sure))["winner"]
+    assert "confidence does worse than such masks." in text
 
 
 def test_direct_comparisons_name_the_better_one_whichever_comes_first(contents: Contents) -> None:

@@ -20,7 +20,7 @@ def shown(n_closed: int) -> str:
     right = np.ones((2, 60))
     right[0, :n_closed] = right[1, :20] = 0
     paired = Paired.from_values(np.ones(60), right, higher_is_better=True)
-    tests = assess(paired, margin=0.01)
+    tests = assess(paired, margin=0.01, interval="percentile")
     console = Console(file=io.StringIO(), width=200)
     for part in tables_of(tests, pd.DataFrame(), SOURCE, signature=None):
         console.print(part)

@@ -1,0 +1,1 @@
+"""Simulations behind docs/calibration.md; `benchmarks/calibration.py` runs them."""
