@@ -31,11 +31,12 @@ def figure_marks(ending: str) -> dict[str, str | None]:
     ending
         The figure's format: ``pdf``, ``svg`` or ``png``.
     """
-    return {
+    marks: dict[str, dict[str, str | None]] = {
         "pdf": {"Creator": "headtool", "CreationDate": None},
         "svg": {"Creator": "headtool", "Date": None},
         "png": {"Software": "headtool"},
-    }[ending]
+    }
+    return marks[ending]
 
 
 def is_marked(path: Path) -> bool:
