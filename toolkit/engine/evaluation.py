@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -251,7 +251,7 @@ class _Runner:
                 site: value.repeat(len(rows), 1, 1, 1) if value.ndim == 4 else value
                 for site, value in filling.items()
             }
-        repeated = _repeat(batch, len(rows))
+        repeated = batch.repeated(len(rows))
         assert self.replay is not None
         gating = Gating(gates, filling)
         result = self._resumed(self.replay, repeated, recording, gating, len(rows))
@@ -390,23 +390,3 @@ def finite_forward(
             f"examples {shown} (counted from 1); check the weights, or try `dtype=float32`"
         )
     return result
-
-
-def _repeat(batch: Batch, times: int) -> Batch:
-    """The batch's rows several times over, one whole batch after the other."""
-    if times == 1:
-        return batch
-
-    def wide(tensor: Tensor) -> Tensor:
-        return tensor.repeat(times, *[1] * (tensor.ndim - 1))
-
-    queries = {
-        kind: replace(q, real=wide(q.real), eos=wide(q.eos), special=wide(q.special))
-        for kind, q in batch.queries.items()
-    }
-    return Batch(
-        np.tile(batch.index, times),
-        {name: wide(tensor) for name, tensor in batch.inputs.items()},
-        wide(batch.targets),
-        queries,
-    )

@@ -134,6 +134,21 @@ class Batch:
     def __len__(self) -> int:
         return len(self.index)
 
+    def repeated(self, times: int) -> Batch:
+        """Repeat the rows, one whole batch after the other."""
+        if times == 1:
+            return self
+
+        def wide(tensor: Tensor) -> Tensor:
+            return tensor.repeat(times, *[1] * (tensor.ndim - 1))
+
+        queries = {
+            kind: Queries(wide(q.real), wide(q.eos), wide(q.special))
+            for kind, q in self.queries.items()
+        }
+        inputs = {name: wide(tensor) for name, tensor in self.inputs.items()}
+        return Batch(np.tile(self.index, times), inputs, wide(self.targets), queries)
+
 
 @dataclass(frozen=True)
 class Forward:

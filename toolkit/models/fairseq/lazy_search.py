@@ -13,100 +13,19 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from headtool.attention.gating import Handler
 from headtool.errors import HeadtoolError
 from headtool.models.fairseq.beam import BeamSearch
 from headtool.models.fairseq.prefix_tree import PrefixTree, Visits
+from headtool.models.fairseq.source import Source
 from headtool.models.fairseq.stack import DecoderStack
 
-__all__ = ["ContinuationScorer", "Known", "Memory", "Source", "Writer", "search_lazily"]
+__all__ = ["ContinuationScorer", "Known", "Memory", "Writer", "search_lazily"]
 
 _ROWS = 256  # scored at once; their scores fit into the processor's cache
 
 _SLACK = 0.5  # nats by which a prefix may miss being useful to the whole model and still be kept
-
-
-@dataclass(frozen=True)
-class Source:
-    """What decoders read of the source.
-
-    Attributes
-    ----------
-    keys
-        Keys and values [B, H, S, D] of each layer.
-    bias
-        Minus infinity at padding, [B, 1, 1, S].
-    """
-
-    keys: list[tuple[Tensor, Tensor]]
-    bias: Tensor
-
-    @classmethod
-    def joined(cls, sources: Sequence[Source]) -> Source:
-        """Put the rows of several one after the other, all padded to the longest."""
-        if len(sources) == 1:
-            return sources[0]
-        width = max(source.bias.shape[3] for source in sources)
-
-        def wide(tensor: Tensor, value: float, dim: int) -> Tensor:
-            missing = width - tensor.shape[dim]
-            where = (0, missing) if dim == 3 else (0, 0, 0, missing)
-            return functional.pad(tensor, where, value=value)
-
-        keys = [
-            (
-                torch.cat([wide(source.keys[layer][0], 0.0, 2) for source in sources]),
-                torch.cat([wide(source.keys[layer][1], 0.0, 2) for source in sources]),
-            )
-            for layer in range(len(sources[0].keys))
-        ]
-        return cls(keys, torch.cat([wide(source.bias, -torch.inf, 3) for source in sources]))
-
-    def attend(self, layer: int, queries: Tensor, rows: Tensor | None = None) -> Tensor:
-        """Attend from queries to the source.
-
-        Parameters
-        ----------
-        layer
-            The layer of the decoder.
-        queries
-            Scaled queries, [B, T, E], or [R, 1, E] with `rows`.
-        rows
-            The source of each of R queries; None: queries are batched as the source is.
-        """
-        keys, values = self.keys[layer]
-        bias = self.bias
-        if rows is not None:
-            keys, values = keys.index_select(0, rows), values.index_select(0, rows)
-            bias = bias.index_select(0, rows)
-        return attention(queries, keys, values, bias)
-
-
-def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
-    """Attend from queries to keys.
-
-    Parameters
-    ----------
-    queries
-        Scaled queries, [B, T, E].
-    keys, values
-        Shape [B, H, S, D].
-    bias
-        Added to the scores; None for nothing.
-
-    Returns
-    -------
-    Tensor
-        Shape [B, T, E].
-    """
-    size, heads, _, width = keys.shape
-    per_head = queries.view(size, -1, heads, width).transpose(1, 2)
-    result = functional.scaled_dot_product_attention(
-        per_head, keys, values, attn_mask=bias, scale=1.0
-    )
-    return result.transpose(1, 2).reshape(queries.shape)
 
 
 class Memory:

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from headtool.attention.gating import Gating, Handler
 from headtool.models.base import ModelAdapter
-from headtool.models.fairseq.lazy_search import Source, attention
 from headtool.models.fairseq.prefix_tree import PrefixTree
+from headtool.models.fairseq.source import Source, attention
 from headtool.models.fairseq.stack import DecoderStack, EncoderStack, Start, Trace
 from headtool.models.generation import Gates
 
