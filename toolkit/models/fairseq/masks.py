@@ -16,13 +16,13 @@ from headtool.models.fairseq.lazy_search import (
     ContinuationScorer,
     Known,
     Memory,
-    Source,
     Writer,
     search_lazily,
 )
 from headtool.models.fairseq.passes import Passes, Stores
 from headtool.models.fairseq.prefix_tree import PrefixTree, Visits
 from headtool.models.fairseq.shortlist import Certificate, Favourites, Shortlist
+from headtool.models.fairseq.source import Source
 from headtool.models.fairseq.stack import Trace
 from headtool.models.generation import Filling, Gates
 
