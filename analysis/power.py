@@ -180,7 +180,14 @@ def examples_needed(
 
 
 def discordance_bound(discordant: ArrayLike, n: int) -> Array:
-    """Return the upper 95% bound of a share of which so many of n examples were seen.
+    """Return the upper 95% bound of a share, having seen some of N examples (Clopper-Pearson).
+
+    Parameters
+    ----------
+    discordant
+        How many examples were discordant; any shape.
+    n
+        Out of how many, N.
 
     Examples
     --------
