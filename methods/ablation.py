@@ -116,7 +116,7 @@ class Ablation(Method):
         elif self.beam is not None or self.length_penalty is not None:
             raise HeadtoolError(
                 f"ablation.beam and ablation.length_penalty are for metrics that decode, not for "
-                f"{metric.name}; choose bleu, chrf or ter as `metric`, or leave them out"
+                f"{metric.name}; choose `metric` bleu, chrf or ter, or leave them out"
             )
         masks = [HeadMask.without(job.model.sites, [head]) for head in job.sites.heads]
         measured = job.measure(

@@ -551,7 +551,7 @@ BAD = [
     ("selecting by itself", "compare --select-data {copy}", ["holds the same as"]),
     ("too few examples", "compare --limit 3", ["has 3 examples", "--select-data"]),
     ("one example", "compare --data {one}", ["one.tsv has one example", "give more"]),
-    ("force alone", "compare --force", ["--force replaces a run at --out", "add --out"]),
+    ("force alone", "compare --force", ["--force replaces a run at --out", "give --out"]),
     ("beam", "compare --beam 2", ["--beam is for metrics that decode"]),
     ("metric", "compare --metric bleu", ["bleu"]),
 ]

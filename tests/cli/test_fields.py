@@ -30,10 +30,10 @@ COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
             "dynamics --checkpoints *.pt --data builtin:nli/matched --figure a.x",
             "format of --figure",
         ),
-        ("heads --bpe x", "--fairseq-data, --bpe and --trust-checkpoint are for fairseq models"),
+        ("heads --bpe x", "--bpe is for fairseq models"),
         ("prune --mask none.json", "no such file: none.json; check --mask"),
         ("roles --alpha 1", "--alpha must be between 0 and 1, got 1"),
-        ("score --out .", "exists already; choose another --out or add --force"),
+        ("score --out .", "which a run would replace; choose another --out"),
         ("speed --mask none.json", "no such file: none.json; check --mask"),
     ],
 )

@@ -69,7 +69,7 @@ def test_both_ways_show_the_same(headtool: Run, runs: Path, bert: Path, reviews:
         assert tuple(pd.read_csv(runs / "csv-plain" / f"{name}.csv").columns) == columns
     assert "role-survival.tex" in {path.name for path in (runs / "latex-plain").iterdir()}
     # Neither run was touched.
-    assert read_run(runs / "plain").table("roles").empty
+    assert "roles" not in read_run(runs / "plain").names
     assert "roles" not in read_comparison(runs / "plain").settings
 
 

@@ -26,6 +26,7 @@ FRAME = pd.DataFrame(
         "score": [0.1 + 0.2, -1e-300],
         "stderr": [np.nan, 0.5],
         "rank": [1, 2],
+        "tied": pd.array([False, False], dtype="boolean"),
         "kept": pd.array([True, False], dtype="boolean"),
     }
 )

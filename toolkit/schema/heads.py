@@ -107,13 +107,13 @@ HEADS = (
         "the effect of a mask about one head, by one metric",
         "`ablate`, `compare`",
         (BY_DATA, *HEAD, DELTA, _STDERR, METRIC),
-        about="The mask closes the head, or with `--all-but-one` all others of its site. There are "
-        "rows by the metric that was asked for, then by the loss.",
+        about="The mask closes the head, or with `headtool ablate --all-but-one` all others of its "
+        "site. There are rows by the metric that was asked for, then by the loss.",
     ),
     Table(
         "best",
         "the head of a site that does best alone",
-        "`ablate --all-but-one`",
+        "`headtool ablate --all-but-one`",
         (
             *HEAD,
             number("delta", "the metric's", "masked minus whole on the half that did not choose"),
@@ -198,7 +198,7 @@ HEADS = (
         "the CSV of `methods`",
         (
             METHOD,
-            string("name", "name of the option, for `--set METHOD.NAME=VALUE`"),
+            string("name", "name of the option, for `headtool score --set METHOD.NAME=VALUE`"),
             string("default", "its default as text; empty for none"),
             string("choices", "what it can be, separated by spaces; empty for anything"),
             string("help", "what it does"),

@@ -28,7 +28,7 @@ OTHERS = (
     Table(
         "roles",
         "a head and a role: the evidence that it has it",
-        "`roles`, `compare --roles`",
+        "`roles`, `headtool compare --roles`",
         (
             *HEAD,
             _ROLE,
@@ -49,7 +49,7 @@ OTHERS = (
     Table(
         "role_survival",
         "a method, a budget and a role: how many heads of the role stay",
-        "`roles --kept`, `compare --roles`",
+        "`headtool roles --kept`, `headtool compare --roles`",
         (
             METHOD,
             *BUDGET,

@@ -8,8 +8,8 @@ from headtool.schema.shared import BUDGET, HEAD, METHOD, METRIC, coefficient, in
 
 __all__ = ["REPEATS"]
 
-_STABILITY = "`compare --stability N`"
-_REPLICATE = "`compare --replicate SPEC`"
+_STABILITY = "`headtool compare --stability N`"
+_REPLICATE = "`headtool compare --replicate SPEC`"
 _MODEL = string("model", "SPEC of the model")
 _PAIR = (string("model_x", "the first model"), string("model_y", "the second"))
 _HALVES = integer("subsamples", "halves", "on which heads were scored again")

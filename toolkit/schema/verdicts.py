@@ -64,7 +64,7 @@ VERDICTS = (
     Table(
         "sequential",
         "a head, tested until its verdict was clear",
-        "`ablate --sequential`",
+        "`headtool ablate --sequential`",
         (
             *HEAD,
             number("delta", "accuracy", "mean difference on the examples seen"),
@@ -77,7 +77,7 @@ VERDICTS = (
     Table(
         "compat_tests",
         "a head, tested as another tool would",
-        "`test --compat`",
+        "`headtool test --compat`",
         (
             string("mode", "which tool and which of its tests"),
             *HEAD,
