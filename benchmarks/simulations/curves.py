@@ -26,7 +26,7 @@ def label_tests(rng: np.random.Generator, draws: int, *, matched: bool) -> pd.Da
         matched_closed(counts, key, layers)[0] if matched else np.argsort(np.argsort(key)) < 8
         for key in keys
     ]
-    means = -np.array(rows) @ effect / 50
+    means = np.array(rows) @ effect / -50
     masked = means[:, None] + 0.05 * rng.normal(size=(len(rows), 60))
     paired = Paired.from_values(np.zeros(60), masked, higher_is_better=True)
     drawn = np.stack([np.full(draws, -1), np.arange(methods, len(rows))], axis=1)
@@ -75,7 +75,7 @@ def random_masks() -> None:
 
 def curve_areas() -> None:
     """Areas between curves beside matched draws: level over examples, coverage of the interval."""
-    trials, n = 1_000, 200
+    trials, n = 500, 200
 
     def rows() -> Iterator[list[str]]:
         for draws in (20, 79, 319):

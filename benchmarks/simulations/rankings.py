@@ -16,7 +16,7 @@ from simulations.printing import ALPHA, named, rate, table
 
 def correlation() -> None:
     """Coverage of the intervals of `correlate`: over examples, and Fisher's over heads."""
-    trials, heads, n = 400, 48, 200
+    trials, heads, n = 200, 48, 200
 
     def rows() -> Iterator[list[str]]:
         for rho, noise in itertools.product((0.0, 0.5, 0.9), (2.0, 8.0)):
@@ -61,7 +61,7 @@ def correlation() -> None:
 
 def kendall() -> None:
     """Level of the permutation p-values of Kendall's tau-b, heads freely and within layers."""
-    trials, heads = 2_000, 24
+    trials, heads = 1_000, 24
     layers = np.repeat(np.arange(4), 6)
 
     def rows() -> Iterator[list[str]]:

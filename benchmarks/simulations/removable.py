@@ -126,7 +126,7 @@ BOUNDS: dict[str, Callable[[np.random.Generator, Array], Array]] = {
 
 def removable() -> None:
     """Heads whose true cost is the margin, .01, and that a bound calls cheaper; level .05."""
-    families = 100
+    families = 40
 
     def rows() -> Iterator[list[str]]:
         for name, draw in COSTS.items():
@@ -144,7 +144,7 @@ def removable() -> None:
 
 def removable_families() -> None:
     """Families of 24 heads that cost the margin, some of which are called removable after Holm."""
-    families = 400
+    families = 200
 
     def rows() -> Iterator[list[str]]:
         for name, draw in COSTS.items():
@@ -158,16 +158,16 @@ def removable_families() -> None:
                         found[bound] += int(
                             (adjust(BOUNDS[bound](rng, costs), "holm") <= 0.05).any()
                         )
-                    alone += sum(int(low_cost_p(costs[[i]], MARGIN)[0] <= ALPHA) for i in range(6))
+                    alone += sum(int(low_cost_p(costs[[i]], MARGIN)[0] <= ALPHA) for i in range(4))
                 shown = [rate(count, families) for count in found.values()]
-                yield [name, str(n), *shown, rate(alone, 6 * families)]
+                yield [name, str(n), *shown, rate(alone, 4 * families)]
 
     table(["costs", "examples", "t", "headtool", "headtool, one head alone, no Holm"], rows())
 
 
 def removable_power() -> None:
     """Heads without any cost that are called removable, normal costs."""
-    families = 100
+    families = 20
 
     def rows() -> Iterator[list[str]]:
         for spread in (0.03, 0.05, 0.07, 0.1):

@@ -15,7 +15,7 @@ from simulations.printing import Array, rate, table
 
 def shapley() -> None:
     """The standard error of Shapley values against their spread over runs, and 95% coverage."""
-    runs, heads = 1_000, 12
+    runs, heads = 400, 12
 
     def rows() -> Iterator[list[str]]:
         rng = np.random.default_rng(4)
