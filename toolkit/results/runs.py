@@ -220,7 +220,7 @@ def read_run(folder: Path | str) -> Run:
     >>> with tempfile.TemporaryDirectory() as place:
     ...     made = headtool.score("builtin:nli", limit=8, methods=["magnitude"], out=f"{place}/run")
     ...     headtool.read_run(made.folder).table("scores")["score"].shape
-    (32, 8)
+    (32,)
     """
     folder = Path(folder)
     path = folder / MANIFEST
