@@ -111,6 +111,7 @@ def test_exact_p_values_equal_enumeration():
             assert row["rbo_expected"] == pytest.approx(null.mean())
 
 
+@pytest.mark.slow
 def test_intervals_hold_the_truth_as_often_as_they_say():
     """Heads drawn from a bivariate normal population, whose tau and rho are known."""
     rng, r, n = np.random.default_rng(2), 0.6, 40
@@ -165,6 +166,7 @@ def test_within_layers_there_is_no_agreement_where_layers_explain_it():
     assert (agreement(scores, layers, permutations=999)["rbo_p_within_layers"] > 0.01).all()
 
 
+@pytest.mark.slow
 def test_p_is_uniform_where_methods_have_nothing_in_common():
     rng = np.random.default_rng(7)
     layers = np.repeat(np.arange(2), 6)

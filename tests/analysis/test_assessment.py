@@ -46,6 +46,7 @@ def planted(rng: np.random.Generator, n: int = 2_000) -> Paired:
     return Paired.from_values(whole, masked, higher_is_better=True, name="accuracy")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("correction", ["westfall-young", "holm", "bh", "by"])
 def test_planted_heads_get_their_verdicts(rng: np.random.Generator, correction: str) -> None:
     tests = assess(planted(rng), correction=correction)
@@ -65,6 +66,7 @@ def test_planted_heads_get_their_verdicts(rng: np.random.Generator, correction: 
     assert tests.notes == ()
 
 
+@pytest.mark.slow
 def test_direction_of_losses(rng: np.random.Generator) -> None:
     whole = rng.gamma(2.0, size=600)
     masked = whole + rng.normal(size=(3, 600)) * 0.1 + np.array([0.3, -0.3, 0.0])[:, None]
@@ -75,6 +77,7 @@ def test_direction_of_losses(rng: np.random.Generator) -> None:
     assert (tests.test, tests.interval) == ("sign-flip", "percentile")
 
 
+@pytest.mark.slow
 def test_a_small_certain_cost_is_removable_whatever_its_p(rng: np.random.Generator) -> None:
     whole = np.ones(20_000)
     masked = np.ones((1, 20_000))
@@ -84,6 +87,7 @@ def test_a_small_certain_cost_is_removable_whatever_its_p(rng: np.random.Generat
     assert row["verdict"] == "removable"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("test", ["auto", "mcnemar-midp", "sign-flip", "randomisation"])
 @pytest.mark.parametrize("interval", ["auto", "percentile", "bca"])
 def test_all_equal_outcomes(rng: np.random.Generator, test: str, interval: str) -> None:
@@ -120,6 +124,7 @@ def test_empty_tables_of_other_metrics(rng: np.random.Generator) -> None:
             assert len(assess(none, interval=interval, correction=correction).frame) == 0
 
 
+@pytest.mark.slow
 def test_noninferiority_is_corrected_too(rng: np.random.Generator) -> None:
     paired = planted(rng)
     raw = noninferiority_p(paired, 0.01)
@@ -130,6 +135,7 @@ def test_noninferiority_is_corrected_too(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(frame["p_noninferior_adjusted"], expected)
 
 
+@pytest.mark.slow
 def test_resamples_are_raised_where_the_correction_needs_them(rng: np.random.Generator) -> None:
     paired = Paired.from_values(
         rng.normal(size=40), rng.normal(size=(300, 40)), higher_is_better=True
@@ -191,6 +197,7 @@ def test_infinite_perplexity_of_a_mask_is_undefined(rng: np.random.Generator) ->
         assert tests.notes == ("perplexity is undefined for 1 of 2 masks",)
 
 
+@pytest.mark.slow
 def test_equal_seeds_give_equal_tables_and_nothing_is_modified(rng: np.random.Generator) -> None:
     paired = sentences(rng, masks=3, n=80, changed=0.3)
     before = paired.masked.copy()
@@ -223,6 +230,7 @@ def test_bad_options_are_named(
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.slow
 def test_outcomes_are_labelled_with_the_head_that_each_mask_is_about(
     rng: np.random.Generator,
 ) -> None:
@@ -264,6 +272,7 @@ def test_heads_of_all_but_one_masks() -> None:
             heads_of([HeadMask.without(SITES, closed)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("share", "margin", "told"), [(0.02, None, True), (0.02, 0.005, False), (0.5, None, False)]
 )

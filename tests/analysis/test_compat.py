@@ -145,6 +145,7 @@ def test_compare_mt_equals_a_literal_loop(rng: np.random.Generator, replace: boo
         assert p == pytest.approx(1 - max(wins) / 200, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["compare-mt-without-replacement", "compare-mt-with-replacement"])
 def test_stated_two_sided_levels_of_compare_mt(rng: np.random.Generator, mode: str) -> None:
     """Under the null, the share of trials below .01, by the normal two-sided level it states."""

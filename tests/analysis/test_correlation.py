@@ -42,6 +42,7 @@ def scores(name, values, heads=None):
 # --- coefficients -----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", COEFFICIENTS)
 @pytest.mark.parametrize("levels", [2, 5, 1000])
 def test_rows_equal_scipy_with_and_without_ties(name, levels):
@@ -106,6 +107,7 @@ def test_fisher_interval_at_its_ends():
 # --- intervals over examples ------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rho", "noise"), [(0.0, 1.2), (0.7, 1.2), (0.9, 0.6)])
 def test_intervals_over_examples_cover_the_expected_coefficient(rho, noise):
     """True importance and heads fixed, examples drawn anew; noise is their share of the spread."""

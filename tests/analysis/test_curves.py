@@ -236,6 +236,7 @@ def test_an_undefined_metric_is_never_significant():
     assert np.isnan(tests["p_adjusted"][1])
 
 
+@pytest.mark.slow
 def test_p_is_uniform_where_curves_differ_by_chance_alone(monkeypatch):
     """Two methods, alike but for noise, on many data sets."""
     monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels calls it once a correction
@@ -269,6 +270,7 @@ def test_the_mean_of_random_masks_is_as_uncertain_as_its_draws():
     assert bootstrap.drawn[0][:, 1].std() == pytest.approx(expected, rel=0.05)
 
 
+@pytest.mark.slow
 def test_one_random_draw_among_others_is_rarely_as_good_as_most(monkeypatch):
     """``p_draws`` keeps its level where the method is nothing but one more draw."""
     monkeypatch.setattr(gc, "collect", lambda: 0)  # statsmodels calls it once a correction

@@ -134,6 +134,7 @@ def correlated_means(rng: np.random.Generator, n: int, heads: int, harmed: int) 
     return Paired.from_values(np.zeros(n), noise, higher_is_better=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harmed", [0, 4])
 @pytest.mark.parametrize("make", [correlated_accuracy, correlated_means])
 def test_step_down_keeps_the_family_wise_error_rate(
@@ -156,6 +157,7 @@ def test_step_down_keeps_the_family_wise_error_rate(
         assert errors > holm_errors  # the room that Holm leaves unused
 
 
+@pytest.mark.slow
 def test_false_discovery_rates(rng: np.random.Generator) -> None:
     rates: dict[Correction, float] = {"holm": 0.0, "bh": 0.0, "by": 0.0}
     for _ in range(TRIALS):

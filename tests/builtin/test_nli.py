@@ -167,6 +167,7 @@ def test_evaluation_sets_are_always_the_same_bytes(
     assert {split: _sha256(data) for split, data in evaluation.items()} == SHA256
 
 
+@pytest.mark.slow
 def test_generation_does_not_depend_on_the_process(training: list[NliExample]) -> None:
     code = "from headtool.builtin.nli import pairs; print(pairs('train', n=300))"
     printed = {
@@ -228,6 +229,7 @@ def _both(example: NliExample) -> list[str]:
     return [*_hypothesis(example), *(f"premise:{word}" for word in example.text_a.split())]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("words", "limit"), [(_hypothesis, 0.37), (_both, 0.45)])
 @pytest.mark.parametrize("split", SHA256)
 def test_counting_words_does_not_find_the_label(

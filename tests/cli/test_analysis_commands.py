@@ -48,6 +48,7 @@ def test_tests_are_those_of_the_library(headtool, run: Path) -> None:
     assert settings["margin"] == 0.3
 
 
+@pytest.mark.slow
 def test_options_have_an_effect(headtool, run: Path) -> None:
     def settings(*arguments: object) -> dict:
         command = ("test", run, "--format", "json", "--margin", "0.2")

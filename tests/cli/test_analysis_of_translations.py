@@ -115,6 +115,7 @@ def test_a_run_of_losses_has_no_translations(headtool, tmp_path: Path) -> None:
 # -- correlate and score --------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_correlations_of_data_sets_and_of_their_runs(document, headtool, tmp_path: Path) -> None:
     common = (*MT, *GREEDY, "--limit", 10, "--kind", "cross")
     sets = ("builtin:mt/test", "builtin:mt/noisy")

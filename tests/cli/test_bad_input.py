@@ -290,6 +290,7 @@ def test_force_without_a_place(headtool) -> None:
     assert done.err == "error: --force replaces a run at --out, which is missing; give --out\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "command", "parts"), COMMANDS, ids=lambda value: str(value)[:30])
 def test_bad_command(
     headtool, files, request: pytest.FixtureRequest, name: str, command: str, parts: list[str]

@@ -92,6 +92,7 @@ def head_rows(frame: pd.DataFrame) -> list[str]:
     return [str(Head(row["kind"], row["layer"], row["head"])) for row in frame.to_dict("records")]
 
 
+@pytest.mark.slow
 def test_the_halves_are_disjoint_and_everything_else_is_evaluated(saved: Comparison) -> None:
     first, second = saved.settings["data"]
     splits = saved.splits.groupby(["data", "split"])["example"].apply(list)
@@ -239,6 +240,7 @@ def test_every_mask_is_evaluated_once(
     assert len(found.curves) == 9 * 5
 
 
+@pytest.mark.slow
 def test_the_table_and_the_other_formats(compare: Callable[..., Any]) -> None:
     table = compare("--method", "gradient,confidence")
     assert table.code == 0, table.err
@@ -263,6 +265,7 @@ def test_one_method_is_compared_with_random_masks_only(compare: Callable[..., An
     assert "random-matched:gradient" in done.out
 
 
+@pytest.mark.slow
 def test_curve_gives_the_same_curves_as_compare(compare: Callable[..., Any]) -> None:
     asked = ("--method", "gradient,confidence", "--format", "json")
     whole, curve = (
@@ -290,6 +293,7 @@ def test_curve_gives_the_same_curves_as_compare(compare: Callable[..., Any]) -> 
     assert sheet[0] == "kind,method,budget,share,metric,value,delta,low,high"
 
 
+@pytest.mark.slow
 def test_no_draws_no_baselines(compare: Callable[..., Any]) -> None:
     document = json.loads(compare("--draws", 0, "--format", "json", command="curve").out)
     assert {row["method"] for row in document["curves"]} == {"gradient"}
@@ -389,6 +393,7 @@ def test_running_text_is_halved_block_by_block(
     assert row["area"] == pytest.approx(area)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "message"),
     [
@@ -466,6 +471,7 @@ def count_work(monkeypatch: pytest.MonkeyPatch, *, stop_after: int | None = None
     return done
 
 
+@pytest.mark.slow
 def test_an_interrupted_comparison_continues_where_it_was(
     compare: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

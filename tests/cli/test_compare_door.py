@@ -33,6 +33,7 @@ def as_json(comparison: toolkit.Comparison) -> Any:
     return json.loads(json.dumps(comparison.document()))
 
 
+@pytest.mark.slow
 def test_compare_gives_the_same_as_its_command(
     document: Callable[..., dict[str, Any]], workplace: Path
 ) -> None:

@@ -71,6 +71,7 @@ def found(bert: Path, second: Path, third: Path, reviews: Path, folder: Path) ->
     )
 
 
+@pytest.mark.slow
 def test_every_model_is_scored_on_the_same_examples(
     found: Comparison, bert: Path, second: Path, third: Path
 ) -> None:
@@ -153,6 +154,7 @@ def compare(headtool, bert: Path, reviews: Path, workplace: Path) -> Callable[..
     return run
 
 
+@pytest.mark.slow
 def test_the_command_shows_and_prints_it(compare: Callable[..., Any], second: Path) -> None:
     done = compare("--method", "gradient,ablation", "--replicate", second)
     assert done.code == 0, done.err

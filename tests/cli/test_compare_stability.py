@@ -240,6 +240,7 @@ def test_progress_names_subsample_and_method(bert: Path, reviews: Path) -> None:
     assert "subsample 2 of 2, gradient: gradients" in labels
 
 
+@pytest.mark.slow
 def test_an_interrupted_comparison_continues_with_the_next_half(
     compare: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

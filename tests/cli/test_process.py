@@ -47,6 +47,7 @@ def test_help_imports_nothing_heavy(arguments: list[str]) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_result_on_stdout_and_nothing_else_anywhere(bert, reviews) -> None:
     done = run("score", "--model", bert, "--data", reviews, "--format", "json")
     assert done.returncode == 0
@@ -54,6 +55,7 @@ def test_result_on_stdout_and_nothing_else_anywhere(bert, reviews) -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_verbose_lets_the_libraries_speak(bert, reviews) -> None:
     done = run("score", "--model", bert, "--data", reviews, "--format", "json", "--verbose")
     assert done.returncode == 0
@@ -61,6 +63,7 @@ def test_verbose_lets_the_libraries_speak(bert, reviews) -> None:
     assert "Loading weights" in done.stderr
 
 
+@pytest.mark.slow
 def test_python_is_as_quiet(bert) -> None:
     """Without the bar for loading weights, and with the library's settings as they were."""
     code = (

@@ -189,6 +189,7 @@ BAD = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "arguments", "parts"), BAD, ids=[name for name, _, _ in BAD])
 def test_bad_input(headtool, scored, bert, gpt2, name: str, arguments: str, parts) -> None:
     place = scored.parent

@@ -37,6 +37,7 @@ def saved(headtool, runs: Path, bert: Path, reviews: Path):
 COMPARE = "compare --method gradient,confidence --draws 2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
@@ -62,6 +63,7 @@ def test_every_kind_of_run_can_be_shown(headtool, saved, tmp_path: Path, command
     assert "tau-b" in page or "compare" not in command or "Only one method" in page
 
 
+@pytest.mark.slow
 def test_figures_of_a_comparison(headtool, saved, tmp_path: Path) -> None:
     done = headtool("report", saved(COMPARE), "--format", "figures", "--out", tmp_path / "figures")
     assert done.code == 0, done.err

@@ -69,6 +69,7 @@ def test_json_has_a_row_per_head_and_role(headtool: Run, bert: Path, treebank: s
     assert len(source["treebank"]["sha256"]) == 64
 
 
+@pytest.mark.slow
 def test_shares_do_not_depend_on_batches(headtool: Run, bert: Path, treebank: str) -> None:
     arguments = ("roles", "--model", bert, "--treebank", treebank, "--format", "csv")
     large, small = (
@@ -107,6 +108,7 @@ def test_a_table_for_readers(headtool: Run, llama: Path, treebank: str) -> None:
     assert "sequences of 9 random tokens, said twice" in done.err
 
 
+@pytest.mark.slow
 def test_data_sets_of_every_task(
     headtool: Run, bert: Path, bart: Path, gpt2: Path, reviews: Path, book: Path, workplace: Path
 ) -> None:
@@ -157,6 +159,7 @@ def saved_comparison(folder: Path, sha256: str) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_is_written_shown_again_and_joined_with_a_comparison(
     headtool: Run, bert: Path, treebank: str, workplace: Path
 ) -> None:

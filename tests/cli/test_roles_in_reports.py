@@ -43,6 +43,7 @@ def runs(headtool: Run, bert: Path, bart: Path, reviews: Path, made: Path, workp
     return workplace
 
 
+@pytest.mark.slow
 def test_both_ways_show_the_same(headtool: Run, runs: Path, bert: Path, reviews: Path) -> None:
     compared = ("compare", "--model", bert, "--data", reviews, *FEW)
     done = headtool(*compared, "--roles", "roles", "--out", "joined")
@@ -73,6 +74,7 @@ def test_both_ways_show_the_same(headtool: Run, runs: Path, bert: Path, reviews:
     assert "roles" not in read_comparison(runs / "plain").settings
 
 
+@pytest.mark.slow
 def test_json_holds_survival(headtool: Run, runs: Path, bert: Path, reviews: Path) -> None:
     compared = ("compare", "--model", bert, "--data", reviews, *FEW, "--format", "json")
     done = headtool(*compared, "--roles", "roles")
@@ -83,6 +85,7 @@ def test_json_holds_survival(headtool: Run, runs: Path, bert: Path, reviews: Pat
     assert json.loads(headtool(*compared).out)["role_survival"] == []
 
 
+@pytest.mark.slow
 def test_roles_change_nothing_else(headtool: Run, runs: Path, bert: Path, reviews: Path) -> None:
     plain, joined = (
         headtool("compare", "--model", bert, "--data", reviews, *FEW, *more, "--format", "csv")

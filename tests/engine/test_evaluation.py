@@ -33,6 +33,7 @@ def plain(model: ModelAdapter, examples: Examples, masks: list[HeadMask]) -> NDA
     return losses
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_tokens", [15, 40, 200], ids=["cut", "whole", "shared"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_equals_a_plain_loop(name: str, batch_tokens: int) -> None:
@@ -50,6 +51,7 @@ def test_equals_a_plain_loop(name: str, batch_tokens: int) -> None:
     np.testing.assert_array_equal(untouched, outcomes.whole["loss"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_chain_of_masks_equals_a_plain_loop(name: str) -> None:
     model = FamilyModel(name, dtype=torch.float64)

@@ -149,6 +149,7 @@ def test_results_that_come_too_early_wait() -> None:
         assert [unit.number for unit, _ in in_order(done[i] for i in order)] == [0, 1, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in method_names() if n not in ("magnitude", "random")])
 def test_every_method_passes_the_executor_on(name: str, nli: ModelAdapter) -> None:
     """Those two run no forward pass."""

@@ -78,6 +78,7 @@ def fairseq_translations(
 # -- whole models against the libraries' own tools ------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 5])
 def test_the_built_in_model_scores_as_in_fairseq_and_sacrebleu(
     builtin: FairseqModel, beam: int
@@ -194,6 +195,7 @@ def test_provenance_says_how(builtin: FairseqModel) -> None:
 # -- odd sentences --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_odd_sentences_are_translated_like_others(builtin: FairseqModel) -> None:
     """An empty line, a line of 500 tokens, and one of nothing that the model knows."""
     plain = load_data("builtin:mt/test", limit=6)

@@ -151,6 +151,7 @@ def printed(headtool: Any, command: str, at: Place) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command", "call"), CASES, ids=[command[:40] for command, _ in CASES])
 def test_a_command_prints_what_its_function_returns(
     headtool: Any, place: Place, command: str, call: Callable[[Place], Any]
@@ -161,6 +162,7 @@ def test_a_command_prints_what_its_function_returns(
     assert document["schema"].startswith("headtool/")
 
 
+@pytest.mark.slow
 def test_speed(headtool: Any, place: Place) -> None:
     """Times differ from run to run; all else is the same."""
     document = printed(
@@ -178,6 +180,7 @@ def test_speed(headtool: Any, place: Place) -> None:
         assert [row[name] for name in same] == [other[name] for name in same]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["html", "markdown"])
 def test_report(headtool: Any, place: Place, format: str) -> None:
     done = headtool("report", "ablation", "--format", format)
@@ -229,6 +232,7 @@ def test_whoever_runs_the_units_is_asked(place: Place, call: Callable[..., Any])
     assert json.dumps(found.document()) == json.dumps(call(place).document())
 
 
+@pytest.mark.slow
 def test_no_module_but_the_command_lines_imports_typer() -> None:
     modules = sorted(name for name in MODULES if name.split(".")[1:2] != ["cli"])
     modules.remove("headtool.__main__")

@@ -40,6 +40,7 @@ def llama(tokenizer) -> HuggingFaceModel:
     return HuggingFaceModel("tiny-llama", "causal-lm", LlamaForCausalLM(config), tokenizer)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(BUILTIN))
 def test_query_heads_that_share_keys_and_values_are_scored_one_by_one(
     name: str, llama: HuggingFaceModel
@@ -53,6 +54,7 @@ def test_query_heads_that_share_keys_and_values_are_scored_one_by_one(
     assert frame["score"].nunique() == 8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(BUILTIN))
 def test_translation_models_of_fairseq_have_three_kinds(name: str, save_fairseq) -> None:
     model = load_model(f"fairseq:{save_fairseq()}")

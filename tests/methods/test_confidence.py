@@ -43,6 +43,7 @@ def test_one_hot_attention_scores_one(bert: HuggingFaceModel, pairs: TextData) -
     assert (frame["score"].drop(6) < 0.9).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exclude", ["eos", "special", "none"])
 @pytest.mark.parametrize("statistic", ["max", "entropy"])
 def test_equals_a_literal_loop_over_examples(

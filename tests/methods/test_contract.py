@@ -73,6 +73,7 @@ def test_every_method_is_among_the_variants() -> None:
     assert {name for name, _ in VARIANTS} == set(BUILTIN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), VARIANTS)
 def test_result_is_complete_and_inputs_are_left_alone(
     name: str, options: dict[str, str], bert: HuggingFaceModel, pairs: TextData
@@ -110,6 +111,7 @@ def hooks(module: nn.Module) -> list[nn.Module]:
     return [m for m in module.modules() if m._forward_pre_hooks or m._forward_hooks]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "options"), [v for v in VARIANTS if v[0] not in TRAINED])
 def test_batch_size_order_and_padding_change_nothing(
     name: str, options: dict[str, str], bert: HuggingFaceModel, pairs: TextData
@@ -128,6 +130,7 @@ def test_batch_size_order_and_padding_change_nothing(
     np.testing.assert_allclose(moved["score"], reference["score"], rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "options"), [v for v in VARIANTS if v[0] not in (*TRAINED, *RANDOMLY_ORDERED)]
 )
@@ -192,6 +195,7 @@ def test_a_loss_that_is_not_finite_names_the_examples(
         build(name, {}).score(bert, examples)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(BUILTIN))
 def test_same_seed_same_scores(name: str, bert: HuggingFaceModel, pairs: TextData) -> None:
     examples = bert.encode(pairs)

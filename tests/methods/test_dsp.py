@@ -106,6 +106,7 @@ def test_the_temperature_falls_exponentially_to_its_end(
     np.testing.assert_allclose(seen, np.geomspace(start, 1e-8, 6), rtol=1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", ["gumbel", "straight-through"])
 def test_a_needed_head_is_kept_and_a_useless_one_is_not(variant, toy, toy_data: TextData) -> None:
     for weights, kept in (((3.0, 0.0), [True, False]), ((0.0, 3.0), [False, True])):

@@ -48,6 +48,7 @@ def test_gradient_of_a_drawn_gate_equals_central_differences() -> None:
     assert (gradient[:3] > 0).all()
 
 
+@pytest.mark.slow
 def test_a_planted_useless_head_closes_and_a_needed_one_stays(toy, toy_data: TextData) -> None:
     model = toy((3.0, 0.0))
     result = Gates(lambda_=0.02, steps=300, batch_size=12, holdout=0.0).score(
@@ -61,6 +62,7 @@ def test_a_planted_useless_head_closes_and_a_needed_one_stays(toy, toy_data: Tex
     assert table.loc["kept heads, original weights", "loss"] == table.loc["whole model", "loss"]
 
 
+@pytest.mark.slow
 def test_a_strong_penalty_closes_everything_and_none_closes_nothing(toy, toy_data) -> None:
     model = toy((3.0, 1.0))
     examples = model.encode(toy_data)
@@ -81,6 +83,7 @@ def test_site_mean_is_the_sum_divided_by_the_sites(toy, toy_data: TextData) -> N
     assert frames[0].equals(frames[2])
 
 
+@pytest.mark.slow
 def test_the_asked_number_of_heads_is_kept(bert, pairs: TextData) -> None:
     examples = bert.encode(pairs)
     for heads in (2, 6):
@@ -129,6 +132,7 @@ def test_a_pattern_that_matches_nothing_is_an_error(bert, pairs: TextData) -> No
         Gates(train="encoder.nowhere").score(bert, bert.encode(pairs))
 
 
+@pytest.mark.slow
 def test_a_sweep_is_the_single_runs_side_by_side(bert, pairs: TextData) -> None:
     examples = bert.encode(pairs)
     options = {"steps": 40, "batch_size": 8, "gate_lr": 0.2, "train": "classifier.*"}
@@ -148,6 +152,7 @@ def test_a_sweep_is_the_single_runs_side_by_side(bert, pairs: TextData) -> None:
     pd.testing.assert_frame_equal(swept.tables["evaluation"], alone[0.05].tables["evaluation"])
 
 
+@pytest.mark.slow
 def test_the_encoder_is_pruned_alone_where_the_decoder_is_frozen(save_fairseq) -> None:
     from headtool.models import load_model
 

@@ -126,6 +126,7 @@ def test_minmax_spans_zero_to_one(bert: HuggingFaceModel, pairs: TextData) -> No
     assert frame["stderr"].min() == pytest.approx(0, abs=1e-15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("normalize", ["none", "layer", "minmax"])
 @pytest.mark.parametrize("granularity", ["token", "example"])
 def test_standard_error_agrees_with_the_jackknife(granularity: str, normalize: str, toy) -> None:

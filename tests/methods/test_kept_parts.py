@@ -21,6 +21,7 @@ METHODS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_finished_parts_are_not_computed_again(
     name: str, bert, pairs: TextData, tmp_path: Path

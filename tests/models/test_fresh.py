@@ -63,6 +63,7 @@ def assert_anew(module: nn.Module, build: Callable[[int], nn.Module]) -> None:
     assert not shared & {weight.data_ptr() for weight in first.parameters()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_is_built_anew(name: str) -> None:
     model = FAMILIES[name].model().double()

@@ -20,6 +20,7 @@ def test_there_are_examples() -> None:
     assert {"headtool", "headtool.analysis.multiplicity"} <= set(WITH_EXAMPLES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WITH_EXAMPLES)
 def test_examples_show_what_they_say(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -74,6 +74,7 @@ def test_every_method_is_in_the_table() -> None:
     assert set(BUILTIN) <= rows
 
 
+@pytest.mark.slow
 def test_the_python_examples_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

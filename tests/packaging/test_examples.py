@@ -27,6 +27,7 @@ def test_every_example_is_tested() -> None:
     }
 
 
+@pytest.mark.slow
 def test_comparing_methods_on_a_classifier(capsys: pytest.CaptureFixture[str]) -> None:
     found = example("compare_classifier").main(limit=20, draws=1)
     printed = capsys.readouterr().out
@@ -37,6 +38,7 @@ def test_comparing_methods_on_a_classifier(capsys: pytest.CaptureFixture[str]) -
     assert "16 heads removed: {'whole': " in printed
 
 
+@pytest.mark.slow
 def test_pruning_a_translation_model(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("fairseq")
     found = example("prune_translation").main(limit=8, draws=1)

@@ -205,6 +205,7 @@ def test_least_squares_reproduces_a_scaled_model(nli: ModelAdapter, examples: Ex
     torch.testing.assert_close(output(bake(model, mask, scales)), output(pruned.model))
 
 
+@pytest.mark.slow
 def test_onnx_runs_elsewhere(
     nli: ModelAdapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

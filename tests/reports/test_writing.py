@@ -58,6 +58,7 @@ def test_csv_keeps_categories_and_hostile_text(tmp_path: Path) -> None:
     assert set(found["method"]) == set(hostile.METHODS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["role_run", "dynamics_run"])
 @pytest.mark.parametrize("form", ["html", "markdown", "latex", "csv"])
 def test_they_can_be_written(request, tmp_path: Path, name: str, form: str) -> None:

@@ -60,6 +60,7 @@ def parameters(model: Any) -> int:
     return sum(weight.numel() for weight in model.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REMOVABLE)
 def test_removed_is_masked(name: str) -> None:
     """Uneven layers, whole layers, and again from what is left; with padding, in doubles."""

@@ -107,6 +107,7 @@ def decoded_again(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 # -- exactness ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 4])
 def test_every_head_of_the_built_in_model_decodes_as_from_scratch(
     beam: int, monkeypatch: pytest.MonkeyPatch
@@ -123,6 +124,7 @@ def test_every_head_of_the_built_in_model_decodes_as_from_scratch(
     assert 0.2 < fast.unchanged.mean() < 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_masks_of_all_kinds_decode_as_from_scratch(
     shape: str, save_fairseq: Callable[..., Path]

@@ -354,6 +354,7 @@ def test_data_that_do_not_fit_are_one_line(model: FairseqModel, text: str) -> No
 # -- a real model -------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_trained_model_scores_as_in_fairseq(
     shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -402,6 +402,7 @@ def test_loading_leaves_the_process_as_it_was(
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_the_first_import_of_fairseq_is_silent(save_fairseq: Save) -> None:
     program = (
         "import logging, sys, torch\n"

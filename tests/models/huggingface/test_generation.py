@@ -147,6 +147,7 @@ def some_masks(model: HuggingFaceModel) -> list[HeadMask]:
     return [HeadMask.full(model.sites), *masks, HeadMask(model.sites, random)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("beam", [None, 1, 3])
 def test_masks_decode_as_from_scratch(name: str, beam: int | None) -> None:

@@ -73,6 +73,7 @@ def test_expectation_is_the_hypergeometric_mean(with_known_roles: Contents) -> N
         assert row["expected_within_layers"] == pytest.approx(mean)
 
 
+@pytest.mark.slow
 def test_roles_are_counted_and_their_heads_listed(role_run: Path) -> None:
     page = build_page(read_contents(role_run))
     grid, section = page.sections
