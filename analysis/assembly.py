@@ -111,10 +111,8 @@ class Assembled:
 
     Attributes
     ----------
-    tables
-        Every table of a comparison by name, but those about its data and failures.
-    settings
-        What belongs among the settings: values of the whole model, tests used, notes.
+    tables, settings
+        Every table by name, but those about data and failures; whole models, tests used and notes.
     """
 
     tables: Mapping[str, pd.DataFrame]
@@ -383,12 +381,8 @@ def check_scores(method: str, frame: pd.DataFrame, heads: int) -> None:
 
     Parameters
     ----------
-    method
-        Name of the method, for the message.
-    frame
-        Its scores, a row per head.
-    heads
-        Number of heads that must have one.
+    method, frame, heads
+        Name of the method, its scores with a row per head, and how many heads must have one.
 
     Raises
     ------
