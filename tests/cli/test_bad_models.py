@@ -66,8 +66,8 @@ def split_at(pattern: str) -> Edit:
 
 DAMAGE: dict[str, tuple[Edit, list[str]]] = {
     # -- tokenizers that do not fit
-    "pad token beyond": (with_pad_token, ["'<pad>'", "33", "resize_token_embeddings"]),
-    "token beyond": (with_word, ["33", "resize_token_embeddings"]),
+    "pad token beyond": (with_pad_token, ["'<pad>'", "38", "resize_token_embeddings"]),
+    "token beyond": (with_word, ["38", "resize_token_embeddings"]),
     "template beyond": (
         edit_json(
             TOKENIZER,

@@ -146,14 +146,14 @@ def check_parts(spec: str, module: nn.Module, tokenizer: Any) -> None:
         Naming the file to correct.
     """
     length = tokenizer.model_max_length
-    with readable_errors("run the tokenizer", spec):
-        ids = tokenizer("a b c d e")["input_ids"]
-        special = tokenizer.num_special_tokens_to_add()
+    special = tokenizer.num_special_tokens_to_add()
     if not isinstance(length, int | float) or not length > special:
         raise HeadtoolError(
             f"model_max_length in the tokenizer_config.json of {spec} must be a number above "
             f"{special}, got {_shown(length)}; correct it"
         )
+    with readable_errors("run the tokenizer", spec):
+        ids = tokenizer("a b c d e")["input_ids"]
     known = _embedded(module)
     for token in (tokenizer.pad_token, tokenizer.mask_token):
         number = None if token is None else tokenizer.convert_tokens_to_ids(token)
