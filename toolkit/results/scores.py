@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from headtool.heads import Sites, head_name
 from headtool.results.outcomes import SHOWN_HEADS, Outcomes
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,8 +141,12 @@ def joined_scores(frames: Sequence[pd.DataFrame]) -> pd.DataFrame:
     import pandas as pd
 
     joined = pd.concat(frames, ignore_index=True)
+    declared = {column.name: column.dtype for column in TABLES["scores"].columns}
     for name in joined.columns:
-        if any(name in frame.columns and frame[name].dtype == "bool" for frame in frames):
+        is_partial = joined[name].dtype == object and any(
+            name in frame.columns and frame[name].dtype == bool for frame in frames
+        )
+        if is_partial or declared.get(name) == "boolean":
             joined[name] = joined[name].astype("boolean")
     return joined
 

@@ -54,7 +54,19 @@ class Column:
     @property
     def dtype(self) -> str:
         """The pandas dtype of its values."""
-        return (_NULLABLE if self.missing or self.later else _TYPES)[self.type]
+        return (_NULLABLE if self.missing else _TYPES)[self.type]
+
+    def typed(self, values: pd.Series[Any]) -> pd.Series[Any]:
+        """Return values that fit with the type of the column.
+
+        Parameters
+        ----------
+        values
+            The values; some may be missing where the column came later.
+        """
+        is_partial = self.later and bool(values.hasnans)
+        dtype = _NULLABLE[self.type] if is_partial else self.dtype
+        return values.astype(dtype)  # type: ignore[call-overload,no-any-return]
 
     def fits(self, values: pd.Series[Any]) -> bool:
         """Whether values have this type; whole numbers also are numbers."""
@@ -250,7 +262,7 @@ class Table:
                     f"instead of {_PLURALS[column.type]}; {remedy}"
                 )
             if values.dtype != "category":
-                found[column.name] = values.astype(column.dtype)  # type: ignore[call-overload]
+                found[column.name] = column.typed(values)
         return frame.assign(**found)
 
 
@@ -266,4 +278,4 @@ def _not_computed(column: Column, index: pd.Index[Any]) -> pd.Series[Any]:
     import pandas as pd
 
     values = {"string": "", "number": float("nan")}
-    return pd.Series(values.get(column.type, pd.NA), index=index, dtype=column.dtype)
+    return pd.Series(values.get(column.type, pd.NA), index=index, dtype=_NULLABLE[column.type])
