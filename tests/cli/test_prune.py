@@ -179,7 +179,7 @@ BAD = [
     ("mask of nothing", "--model {bert} --mask open.json", ["open.json closes no head"]),
     ("mask of everything", "--model {bert} --mask all.json", ["all 8 heads of the model"]),
     ("mask no mask", "--model {bert} --mask list.json", ["head mask"]),
-    ("mask no JSON", "--model {bert} --mask broken.json", ["head mask", "JSON"]),
+    ("mask no JSON", "--model {bert} --mask broken.json", ["mask broken.json", "JSON"]),
     ("mask and scores", "--model {bert} --mask open.json --scores scores", ["leave --scores out"]),
     ("bake nowhere", "--model {bert} --mask other.json --bake", ["--bake", "--out DIR"]),
     ("bake and onnx", "--mask open.json --bake --onnx --out x", ["--onnx", "leave --bake out"]),

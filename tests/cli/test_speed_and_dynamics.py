@@ -58,7 +58,7 @@ def test_speed(headtool, mask: Path, bert: Path) -> None:
         ("--mask mask.txt --batch-sizes 1,none", ["--batch-sizes", "'none'"]),
         ("--mask mask.txt --batch-sizes 0", ["--batch-sizes", "'0'"]),
         ("--mask mask.txt --work training", ["'training'", "decode"]),
-        ("--mask mask.txt --work decode", ["does not decode"]),
+        ("--mask mask.txt --work decode --length 8", ["does not decode"]),
         ("--mask mask.txt --beam 3", ["--beam is for --work decode"]),
         ("--pruned nowhere", ["nowhere"]),
         ("--mask mask.txt --repetitions 0", ["--repetitions must be at least 1"]),

@@ -18,6 +18,7 @@ from headtool.cli.main import app
 from headtool.errors import HeadtoolError
 from headtool.searching import Search
 
+from ..cli.conftest import settings_of_the_process
 from ..support import plain_library
 from ..support.modules import MODULES, REPOSITORY
 
@@ -102,7 +103,8 @@ def run(place: Path, *arguments: str) -> dict[str, object]:
     """Run a command on the model and the data; what it prints as JSON."""
     command, *rest = arguments
     given = [command, "--model", f"plain:{place / 'model'}", "--data", str(place / "data.tsv")]
-    done = CliRunner().invoke(app, [*given, *rest, "--quiet", "--format", "json"])
+    with settings_of_the_process():
+        done = CliRunner().invoke(app, [*given, *rest, "--quiet", "--format", "json"])
     if done.exception and not isinstance(done.exception, SystemExit):
         raise done.exception
     assert done.exit_code == 0, done.output
@@ -129,7 +131,8 @@ def test_a_third_library_is_pruned_and_loaded(place: Path) -> None:
         out = place / "-".join(["out", *form])
         arguments = ["prune", "--model", f"plain:{place / 'model'}", "--mask"]
         chosen = [str(place / "mask.json"), "--out", str(out), "--quiet"]
-        done = CliRunner().invoke(app, [*arguments, *chosen, *form])
+        with settings_of_the_process():
+            done = CliRunner().invoke(app, [*arguments, *chosen, *form])
         assert done.exit_code == 0, done.output
         smaller = headtool.load_model(str(out), device="cpu")
         examples = whole.encode(headtool.load_data(str(place / "data.tsv")))
