@@ -26,7 +26,7 @@ FRAME = pd.DataFrame(
         "score": [0.1 + 0.2, -1e-300],
         "stderr": [np.nan, 0.5],
         "rank": [1, 2],
-        "tied": pd.array([False, False], dtype="boolean"),
+        "tied": [False, False],
         "kept": pd.array([True, False], dtype="boolean"),
     }
 )
