@@ -111,13 +111,14 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [300, 872])
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_a_cost_equal_to_the_margin_is_rarely_called_removable(
     rng: np.random.Generator, setting: str, n: int
 ) -> None:
     """At most .06 of heads, and of families of 24 after Holm; the t bound does not keep it."""
-    families, wrong, plain, family = 120, 0, 0, 0
+    families, wrong, plain, family = 60, 0, 0, 0
     for _ in range(families):
         masked = 1 + SETTINGS[setting](rng, (HEADS, n))
         paired = Paired.from_values(np.ones(n), masked, higher_is_better=False)
@@ -137,32 +138,30 @@ def test_one_head_alone_is_guarded_too(rng: np.random.Generator) -> None:
         assert np.mean([low_cost_p(one, MARGIN)[0] <= 0.05 for one in costs]) <= 0.06
 
 
+@pytest.mark.slow
 def test_heads_that_cost_nothing_are_found(rng: np.random.Generator) -> None:
     """Ninety percent of the t test's power on well-behaved costs, corrected for 24 heads."""
     for n, noise in ((300, 0.03), (872, 0.07), (3_000, 0.1)):
         found = plain = 0
-        for _ in range(20):
+        for _ in range(10):
             masked = 1 + noise * rng.normal(size=(HEADS, n))
             paired = Paired.from_values(np.ones(n), masked, higher_is_better=False)
             found += (adjust(noninferiority_p(paired, MARGIN), "holm") <= 0.05).sum()
             plain += (adjust(plain_noninferiority_p(paired, MARGIN), "holm") <= 0.05).sum()
-        assert found > 0.9 * plain > 0.7 * 20 * HEADS
+        assert found > 0.9 * plain > 0.7 * 10 * HEADS
 
 
 def test_verdicts_say_why_heads_are_not_removable(rng: np.random.Generator) -> None:
+    """One example of 872 costs 2 nats: a bound of .011 on the mean, which a t test does not see."""
     costs = 0.001 * rng.normal(size=(6, 872))
-    costs[:5, :8] += 0.2
-    costs[4, 0] = 8.0  # mean cost .009, all of one example
+    costs[:5, 0] = 2.0
     paired = Paired.from_values(np.ones(872), 1 + costs, higher_is_better=False)
-    tests = assess(paired, margin=0.02, correction="none")
-    assert tests.frame["verdict"].tolist() == ["removable"] * 4 + ["undecided", "removable"]
     assert dominated(costs).tolist() == [True] * 5 + [False]
-    strict = assess(paired, margin=0.011)
-    said = strict.frame[["verdict", "reason"]].to_numpy().tolist()
-    assert all(reason == "" or verdict == "undecided" for verdict, reason in said)
-    held = strict.frame["reason"].tolist()
-    assert "few examples dominate" in held
-    counted = sum(bool(reason) for reason in held)
-    assert f"{counted} undecided heads look removable by mean and standard error" in " ".join(
-        strict.notes
-    )
+    tests = assess(paired, margin=0.02, correction="none")
+    assert tests.frame["verdict"].tolist() == ["removable"] * 6
+    assert tests.frame["reason"].tolist() == [""] * 6
+    strict = assess(paired, margin=0.008, correction="none")
+    assert strict.frame["verdict"].tolist() == ["undecided"] * 5 + ["removable"]
+    assert strict.frame["reason"].tolist() == ["few examples dominate"] * 5 + [""]
+    assert (plain_noninferiority_p(paired, 0.008)[:5] < 0.01).all()
+    assert "5 undecided heads look removable by mean and standard error" in " ".join(strict.notes)
