@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from headtool.analysis.multiplicity import default_resamples
 from headtool.analysis.overlap import consensus, kept_frame, overlap
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
-from headtool.heads import HeadMask, Sites
+from headtool.heads import Sites
 from headtool.masks.curves import CurveMasks, layers_of
 from headtool.masks.order import cut_ties
 from headtool.metrics.base import Array, Metric
@@ -38,25 +38,7 @@ from headtool.schema import TABLES
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Assembled", "Findings", "MaskNumbers", "assemble", "check_scores", "lines_of"]
-
-
-class MaskNumbers:
-    """Different masks in the order of their first use, so that each is evaluated once."""
-
-    def __init__(self) -> None:
-        self._numbers: dict[HeadMask, int] = {}
-
-    def add(self, mask: HeadMask) -> int:
-        """Return the number of a mask; -1 for the one that closes nothing: the whole model."""
-        if mask.open.all():
-            return -1
-        return self._numbers.setdefault(mask, len(self._numbers))
-
-    @property
-    def masks(self) -> tuple[HeadMask, ...]:
-        """The masks by number."""
-        return tuple(self._numbers)
+__all__ = ["Assembled", "Findings", "assemble", "check_scores"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,49 +99,6 @@ class Assembled:
 
     tables: Mapping[str, pd.DataFrame]
     settings: Mapping[str, Any]
-
-
-def lines_of(
-    masks: CurveMasks,
-    again: Mapping[str, NDArray[np.bool_]],
-    model: Sites,
-    number: Callable[[HeadMask], int],
-) -> list[Line]:
-    """Turn masks into curves, giving every mask its number.
-
-    Parameters
-    ----------
-    masks
-        What is closed at every point.
-    again
-        What the methods close if they select on the evaluation examples.
-    model
-        All sites of the model.
-    number
-        Gives a mask its number, such as `MaskNumbers.add`.
-    """
-
-    def numbers(closed: NDArray[np.bool_]) -> NDArray[np.int64]:
-        rows = closed.reshape(-1, closed.shape[-1])
-        found = [number(masks.mask(row, model)) for row in rows]
-        return np.array(found, dtype=np.int64).reshape(closed.shape[:-1])
-
-    total = masks.sites.n_heads
-    lines = [
-        Line(masks.kind, name, masks.budgets, total, numbers(closed))
-        for name, closed in masks.closed.items()
-    ]
-    lines += [
-        Line(masks.kind, name, masks.budgets, total, numbers(closed), again=True)
-        for name, closed in again.items()
-    ]
-    if len(masks.random):
-        lines.append(Line(masks.kind, "random", masks.budgets, total, numbers(masks.random)))
-        lines += [
-            Line(masks.kind, f"random-matched:{name}", masks.budgets, total, numbers(closed), name)
-            for name, closed in masks.matched.items()
-        ]
-    return lines
 
 
 def assemble(

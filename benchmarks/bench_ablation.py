@@ -23,7 +23,8 @@ from headtool.engine.evaluation import evaluate, mask_gates
 from headtool.engine.units import Unit, UnitResult
 from headtool.heads import HeadMask
 from headtool.models import load_model
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.models.huggingface.model import HuggingFaceModel
 
 PADDED = 128

@@ -22,7 +22,8 @@ from headtool.heads import HeadMask
 from headtool.methods.shapley import Shapley
 from headtool.metrics import default_metric, get_metric
 from headtool.models import load_model
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 
 
 def masks_of(model: ModelAdapter, order: NDArray[np.int64]) -> list[HeadMask]:

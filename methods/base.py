@@ -23,7 +23,8 @@ from headtool.errors import HeadtoolError, nearest
 from headtool.heads import HeadMask, Kind, Sites
 from headtool.metrics import metric_of_model
 from headtool.metrics.prediction import Metric
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import HeadScores, score_frame

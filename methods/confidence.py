@@ -14,7 +14,7 @@ from headtool.engine.observation import Summary, observe
 from headtool.heads import AttentionSite
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr, ratio_of_sums
-from headtool.models.base import Batch
+from headtool.models.examples import Batch
 
 __all__ = ["Confidence"]
 

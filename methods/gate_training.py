@@ -24,7 +24,7 @@ from headtool.methods.scratch import Recipe, Scratch
 from headtool.methods.training import loss_per_token, shuffled, training
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
-from headtool.models.base import Examples
+from headtool.models.examples import Examples
 
 __all__ = ["GateTraining", "Penalty"]
 

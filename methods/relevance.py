@@ -20,7 +20,8 @@ from headtool.engine.evaluation import finite_forward
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import AttentionSite
 from headtool.methods.relevance_rules import relevance_rules
-from headtool.models.base import Batch, Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch, Examples
 from headtool.progress import Progress, silent
 
 __all__ = ["Relevance", "propagate"]

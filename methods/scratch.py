@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from headtool.attention.gating import Gating
 from headtool.methods.base import Job
 from headtool.methods.training import loss_per_token, shuffled, training
-from headtool.models.base import Examples
+from headtool.models.examples import Examples
 
 __all__ = ["Recipe", "Scratch"]
 

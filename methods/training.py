@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from headtool.attention.gating import Gating
 from headtool.engine.evaluation import finite_forward
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 
 __all__ = ["loss_per_token", "shuffled", "training"]
 

@@ -15,10 +15,10 @@ from headtool.reports.findings.sets import (
     additivity_finding,
     consensus_finding,
     removal_finding,
-    winner_finding,
 )
 from headtool.reports.findings.singles import effect_finding, rank_finding, verdict_finding
 from headtool.reports.findings.stability import stability_finding
+from headtool.reports.findings.winner import winner_finding
 from headtool.reports.wording.words import is_or_are, listed
 
 __all__ = ["findings"]

@@ -183,7 +183,7 @@ def test_bad_input(headtool, bert, reviews, tmp_path: Path, arguments, words) ->
 
 
 def test_units_of_another_command_are_refused(headtool, bert, reviews, tmp_path: Path) -> None:
-    from headtool.engine.units import UnitStore
+    from headtool.engine.store import UnitStore
 
     with UnitStore(tmp_path / "run.unfinished", {"other": "command"}):
         pass
@@ -243,7 +243,7 @@ def test_bad_sequential_input(headtool, bert, reviews, arguments, words) -> None
 def test_a_run_that_another_process_finished_is_not_computed_again(
     headtool, bert, reviews, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headtool.engine.units import UnitStore
+    from headtool.engine.store import UnitStore
 
     original = UnitStore.__enter__
 

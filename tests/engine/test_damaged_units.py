@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headtool.engine.units import Unit, UnitStore
+from headtool.engine.store import UnitStore
+from headtool.engine.units import Unit
 from headtool.errors import HeadtoolError
 
 KEY = {"model": "x"}

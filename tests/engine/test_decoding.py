@@ -10,7 +10,8 @@ import torch
 
 from headtool.data import TextData, load_data
 from headtool.engine.decoding import Search, translate
-from headtool.engine.units import Unit, UnitResult, UnitStore, in_turn
+from headtool.engine.store import UnitStore
+from headtool.engine.units import Unit, UnitResult, in_turn
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.models import load_model

@@ -16,7 +16,8 @@ from headtool.engine.evaluation import evaluate, mask_gates
 from headtool.engine.replay import Replay
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 
 from ..support.families import FAMILIES
 from ..support.family_model import DATA, FamilyModel, some_masks

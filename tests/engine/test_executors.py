@@ -22,7 +22,8 @@ from headtool.heads import AttentionSite, HeadMask
 from headtool.methods import get_method, method_names
 from headtool.metrics import get_metric
 from headtool.models import load_model
-from headtool.models.base import Batch, Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch, Examples
 from headtool.quiet import silence
 
 

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from headtool.engine.evaluation import evaluate
-from headtool.engine.units import Unit, UnitStore, cut, in_turn
+from headtool.engine.store import UnitStore
+from headtool.engine.units import Unit, cut, in_turn
 from headtool.errors import HeadtoolError
 from headtool.results.outcomes import Outcomes
 
@@ -65,7 +66,7 @@ def test_an_interrupted_run_continues_to_the_same_bits(model: FamilyModel, tmp_p
 
 def test_a_second_process_is_refused(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from headtool.engine.units import UnitStore\n"
+        "import sys; from pathlib import Path; from headtool.engine.store import UnitStore\n"
         "from headtool.errors import HeadtoolError\n"
         "try:\n"
         "    with UnitStore(Path(sys.argv[1]), {}): print('entered')\n"

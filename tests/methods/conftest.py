@@ -13,7 +13,8 @@ from transformers import BertConfig, BertForSequenceClassification, PreTrainedTo
 
 from headtool.attention.discovery import Probe, discover
 from headtool.data import TextData
-from headtool.models.base import Batch, Examples, Forward, ModelAdapter, Queries
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch, Examples, Forward, Queries
 from headtool.models.huggingface.model import HuggingFaceModel
 
 WORDS = [f"w{i}" for i in range(20)]

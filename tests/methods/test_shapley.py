@@ -16,7 +16,8 @@ from headtool.heads import AttentionSite, HeadMask, Sites
 from headtool.methods.base import Job
 from headtool.methods.shapley import Shapley, _Game
 from headtool.metrics import get_metric
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 
 
 def enumerated(model: ModelAdapter, examples: Examples, metric: str = "loss") -> np.ndarray:

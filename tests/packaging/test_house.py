@@ -15,6 +15,7 @@ from ..support.modules import MODULES, REPOSITORY
 # loose in toolkit/; its two entry points import what they like.
 ORDER = (
     "ground",
+    "heads",
     "schema",
     "data",
     "metrics",

@@ -15,7 +15,8 @@ from torch import Tensor
 from headtool.data.conllu import Sentence, Treebank, Word
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Kind, Sites
-from headtool.models.base import Batch, ModelAdapter, Queries
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch, Queries
 from headtool.models.huggingface.model import HuggingFaceModel
 from headtool.patterns.counting import count_roles, request_roles
 from headtool.patterns.parses import Parse, encode_treebank

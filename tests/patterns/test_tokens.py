@@ -12,7 +12,7 @@ from torch import Tensor
 from headtool.data.dataset import TextData
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Kind, Sites
-from headtool.models.base import Batch, Examples, Queries, Row
+from headtool.models.examples import Batch, Examples, Queries, Row
 from headtool.models.pieces import Cut, Pieces
 from headtool.patterns.tokens import (
     OFFSETS,

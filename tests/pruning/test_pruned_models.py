@@ -21,7 +21,8 @@ from headtool.engine.measurement import measure
 from headtool.errors import HeadtoolError
 from headtool.heads import Head, HeadMask, Sites
 from headtool.models import load_model
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.pruning.rescaling import least_squares_scales
 from headtool.pruning.saving import save_baked, save_pruned
 from headtool.pruning.smaller import bake, prune

@@ -16,7 +16,8 @@ import headtool
 from headtool.data import TextData
 from headtool.heads import Head, HeadMask
 from headtool.models import load_model
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.pruning.rescaling import _FirstSum, least_squares_scales
 
 from ..support.families import FAMILIES, inputs, probe

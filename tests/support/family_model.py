@@ -11,7 +11,8 @@ from headtool.attention.discovery import discover
 from headtool.attention.probing import Probe
 from headtool.data import TextData
 from headtool.heads import Head, HeadMask
-from headtool.models.base import Batch, Examples, Forward, ModelAdapter, Queries
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch, Examples, Forward, Queries
 
 from .families import FAMILIES, TrueFloat64, inputs, probe
 

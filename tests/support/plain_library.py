@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from headtool.attention.discovery import discover
 from headtool.attention.probing import Probe
 from headtool.data import TextData
-from headtool.models.base import Batch, Examples, Forward, ModelAdapter, Queries
+from headtool.models.base import ModelAdapter
 from headtool.models.batching import padded
+from headtool.models.examples import Batch, Examples, Forward, Queries
 from headtool.surgery.history import History, record_history
 from headtool.surgery.plan import carry_out
 from headtool.surgery.record import read_plans

@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 
 from headtool.engine.evaluation import mask_gates
 from headtool.engine.replacement import Fill, Replacement, Resample, Zero
-from headtool.engine.units import Executor, Unit, UnitResult, UnitStore, cut, in_turn, run_units
+from headtool.engine.store import UnitStore
+from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
 from headtool.models.batching import length_buckets
+from headtool.models.examples import Examples
 from headtool.models.generation import Gates, Generator
 from headtool.progress import Progress, silent
 from headtool.results.hypotheses import Hypotheses

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from headtool.engine.evaluation import finite_forward
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import AttentionSite, Sites
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 
 __all__ = ["Gradients", "differentiate", "frozen"]

@@ -13,10 +13,12 @@ from torch import Tensor
 from headtool.attention.gating import Gating
 from headtool.engine.replacement import Fill, Replacement, Resample, Zero
 from headtool.engine.replay import Recording, Replay
-from headtool.engine.units import Executor, Unit, UnitResult, UnitStore, cut, in_turn, run_units
+from headtool.engine.store import UnitStore
+from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
-from headtool.models.base import Batch, Examples, Forward, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch, Examples, Forward
 from headtool.progress import Progress, silent
 from headtool.results.outcomes import Outcomes
 

@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from headtool.engine.decoding import Search, translate
 from headtool.engine.evaluation import evaluate
 from headtool.engine.replacement import Replacement
-from headtool.engine.units import Executor, UnitStore, in_turn
+from headtool.engine.store import UnitStore
+from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.metrics import metric_of_model
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import BLEU, TranslationMetric
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 from headtool.results.hypotheses import Hypotheses
 from headtool.results.outcomes import Outcomes

@@ -14,7 +14,8 @@ from torch import Tensor
 from headtool.attention.watching import AttentionWatch
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_order, in_turn, run_units
 from headtool.heads import AttentionSite
-from headtool.models.base import Batch, Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch, Examples
 from headtool.progress import Progress, silent
 
 __all__ = ["Statistic", "Summary", "observe"]

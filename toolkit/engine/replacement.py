@@ -18,7 +18,8 @@ from torch import Tensor
 
 from headtool.errors import unknown
 from headtool.heads import AttentionSite
-from headtool.models.base import Batch, Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch, Examples
 from headtool.progress import Progress
 
 __all__ = ["REPLACEMENTS", "Fill", "Mean", "Replacement", "Resample", "Zero", "replacement"]

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from headtool.engine.measurement import Measured, measure, resolve
 from headtool.engine.provenance import provenance
 from headtool.engine.replacement import replacement as named_replacement
-from headtool.engine.units import Executor, UnitStore, digest, in_turn
+from headtool.engine.store import UnitStore
+from headtool.engine.units import Executor, digest, in_turn
 from headtool.errors import HeadtoolError
 from headtool.experiments.effects import ablation_frame, best_single_heads, whole_values
 from headtool.experiments.inputs import DataLike, ModelSource, encode, open_model, read_data

@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from headtool.analysis.dynamics import prunability, rank_stability, relative
-from headtool.data import TextData
-from headtool.engine.measurement import resolve
+from headtool.analysis.dynamics import prunability, rank_stability
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
 from headtool.experiments.checkpoints import find_checkpoints, stamp
-from headtool.experiments.inputs import DataLike, DataSource, ModelSource, open_model, read_data
-from headtool.experiments.splitting import split_data
-from headtool.experiments.stages import Stages, stages
-from headtool.heads import HeadMask, Kind
-from headtool.masks.order import families, one_shot_closed
+from headtool.experiments.course import Course
+from headtool.experiments.inputs import DataLike, DataSource, ModelSource, read_data
+from headtool.experiments.stages import stages
+from headtool.heads import Kind
 from headtool.methods import get_method
 from headtool.methods.base import Method
-from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.reports.formats.dynamics_figure import check_figure, write_dynamics_figure
 from headtool.results.folders import check_output
@@ -196,7 +189,7 @@ def dynamics(
     text = read_data(data, found[0][1], limit=limit)
     chooser = None if select_data is None else read_data(select_data, found[0][1], limit=limit)
     like = loading or ModelSource()
-    job = _Job(
+    job = Course(
         method=scorer,
         data=text,
         select_data=chooser,
@@ -238,124 +231,3 @@ def dynamics(
     if picture is not None:
         write_dynamics_figure(course.tables, course.metric, picture)
     return course
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Job:
-    """Scores one checkpoint after the other, and draws its curve."""
-
-    method: Method
-    data: TextData
-    select_data: TextData | None
-    kinds: tuple[Kind, ...] | None
-    metric: str | None
-    search: Search
-    steps: str
-    keep_one_per_layer: bool
-    limit: int | None
-    batch_tokens: int
-    seed: int
-    loading: ModelSource
-
-    def described(self) -> dict[str, Any]:
-        """What makes it the same job; as JSON."""
-        loading = dataclasses.asdict(self.loading)
-        del loading["spec"]
-        return {
-            "method": self.method.name,
-            "method_options": self.method.settings(),
-            "data": self.data.spec,
-            "data_sha256": self.data.fingerprint,
-            "select_data": None if self.select_data is None else self.select_data.spec,
-            "kinds": list(self.kinds) if self.kinds else None,
-            "metric": self.metric,
-            "search": vars(self.search),
-            "steps": self.steps,
-            "keep_one_per_layer": self.keep_one_per_layer,
-            "limit": self.limit,
-            "batch_tokens": self.batch_tokens,
-            "seed": self.seed,
-            **loading,
-        }
-
-    def run(
-        self, checkpoints: Sequence[tuple[str, str]], kept: Stages
-    ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, Any]]]:
-        """Return the scores and the curves of all checkpoints, and where the scores come from."""
-        import pandas as pd
-
-        scores, curves = [], []
-        sources: dict[str, dict[str, Any]] = {}
-        first = None
-        for name, spec in checkpoints:
-            model = open_model(dataclasses.replace(self.loading, spec=spec))
-            if first is None:
-                first = (name, model.sites)
-            elif model.sites != first[1]:
-                raise HeadtoolError(
-                    f"{name} has other heads ({model.sites.summary}) than {first[0]} "
-                    f"({first[1].summary}); name checkpoints of one run"
-                )
-            score, curve, sources[name] = self._one(name, model, kept)
-            scores.append(score.assign(checkpoint=name))
-            curves.append(curve)
-        return pd.concat(scores, ignore_index=True), pd.concat(curves, ignore_index=True), sources
-
-    def _one(
-        self, name: str, model: ModelAdapter, kept: Stages
-    ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
-        import pandas as pd
-
-        measures = resolve(model, self.metric, self.search)
-        metric = measures.metric
-        sites = model.sites.restrict(self.kinds)
-        (family,) = families(sites, self.steps, keep_one=self.keep_one_per_layer, per_kind=False)
-        split = split_data(
-            model,
-            [self.data],
-            self.select_data,
-            limit=self.limit,
-            batch_tokens=self.batch_tokens,
-            seed=self.seed,
-        )
-        result = kept.scores(
-            f"{name}.scores",
-            lambda: self.method.score(
-                model,
-                split.selection,
-                kinds=self.kinds,
-                metric=metric.name if self.method.uses_metric else None,
-                seed=self.seed,
-                execute=kept.execute,
-                progress=kept.progress,
-            ),
-        )
-        masks = [
-            HeadMask.without(
-                model.sites, [h for h, shut in zip(sites.heads, row, strict=True) if shut]
-            )
-            for row in one_shot_closed(family, result.frame)
-        ]
-        outcomes = kept.measure(
-            f"{name}.curve",
-            model,
-            split.first,
-            masks[1:],
-            metric,
-            search=measures.search,
-        ).outcomes
-        whole = metric.compute(outcomes.whole)
-        masked = [metric.compute(outcomes.row(i)) for i in range(len(masks) - 1)]
-        values = np.array([whole, *masked])
-        budgets = np.array(family.budgets)
-        curve = pd.DataFrame(
-            {
-                "checkpoint": name,
-                "removed": budgets,
-                "share": budgets / sites.n_heads,
-                "metric": metric.name,
-                "value": values,
-                "relative": relative(values, whole, metric),
-            }
-        )
-        return result.frame, curve, dict(result.provenance)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headtool.analysis.assembly import Findings, MaskNumbers, lines_of
+from headtool.analysis.assembly import Findings
+from headtool.analysis.curve_lines import MaskNumbers, lines_of
 from headtool.analysis.equivalence import check_margin
 from headtool.analysis.paired import Paired
 from headtool.experiments.effects import ablation_frame

@@ -15,7 +15,8 @@ from headtool.results.runs import read_run
 
 if TYPE_CHECKING:
     from headtool.metrics.base import Metric
-    from headtool.models.base import Examples, ModelAdapter
+    from headtool.models.base import ModelAdapter
+    from headtool.models.examples import Examples
     from headtool.results.outcomes import Outcomes
 
 __all__ = [

@@ -23,7 +23,8 @@ from headtool.experiments.inputs import (
 from headtool.heads import AttentionSite, HeadMask
 from headtool.masks.selection import UNITS
 from headtool.metrics import metric_of_model
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 from headtool.pruning.onnx import check_exportable
 from headtool.pruning.rescaling import least_squares_scales

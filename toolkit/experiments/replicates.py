@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from headtool.errors import HeadtoolError
 from headtool.experiments.splitting import Split
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 
 __all__ = ["Replicate", "replicates_of"]
 

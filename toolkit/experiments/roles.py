@@ -24,7 +24,8 @@ from headtool.experiments.inputs import (
     read_data,
 )
 from headtool.heads import Kind
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.models.pieces import Pieces
 from headtool.patterns.counting import COMMON_TYPES, count_roles, request_roles
 from headtool.patterns.parses import Parse, encode_treebank

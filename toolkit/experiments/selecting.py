@@ -20,7 +20,8 @@ from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages
 from headtool.masks.order import Family, one_shot_closed
 from headtool.methods.base import Method
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.progress import labelled
 from headtool.results.scores import HeadScores
 

@@ -19,7 +19,8 @@ from headtool.experiments.ablation import ablated_heads, heads_to_ablate
 from headtool.experiments.inputs import DataLike, ModelSource, encode, open_model, read_data
 from headtool.heads import Head, Kind
 from headtool.masks.singles import Ablated
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import encode
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -15,11 +15,13 @@ from safetensors.torch import load_file
 
 from headtool.engine.measurement import Measured, measure
 from headtool.engine.replacement import Replacement, Zero
-from headtool.engine.units import Executor, Unit, UnitStore, digest, in_turn
+from headtool.engine.store import UnitStore
+from headtool.engine.units import Executor, Unit, digest, in_turn
 from headtool.heads import HeadMask
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 from headtool.results.folders import check_output, unfinished_folder
 from headtool.results.outcomes import Outcomes

@@ -20,31 +20,12 @@ from headtool.attention.probing import Probe
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
-from headtool.models.examples import (
-    Batch,
-    Examples,
-    Forward,
-    Queries,
-    Row,
-    Task,
-    at_least_float32,
-    token_columns,
-)
+from headtool.models.examples import Batch, Examples, Forward, Task
 from headtool.models.generation import Generator
 from headtool.models.pieces import Pieces
 from headtool.searching import Search
 
-__all__ = [
-    "Batch",
-    "Examples",
-    "Forward",
-    "ModelAdapter",
-    "Queries",
-    "Row",
-    "Task",
-    "at_least_float32",
-    "token_columns",
-]
+__all__ = ["ModelAdapter"]
 
 
 class ModelAdapter(ABC):
@@ -123,8 +104,6 @@ class ModelAdapter(ABC):
         """
         return intercept(self.handles, handler, batch=len(batch))
 
-    # -- what every library answers ------------------------------------------------------------
-
     @abstractmethod
     def encode(self, data: TextData, *, batch_tokens: int = 4096, seed: int = 0) -> Examples:
         """Tokenise a data set; one that does not fit the task is a `HeadtoolError`.
@@ -178,8 +157,6 @@ class ModelAdapter(ABC):
         source, target
             Tokens of each row, and of its target for an encoder-decoder model.
         """
-
-    # -- loading and saving --------------------------------------------------------------------
 
     @classmethod  # noqa: B027 - most libraries find out when they load
     def check(cls, source: str, *, spec: str) -> None:
@@ -280,8 +257,6 @@ class ModelAdapter(ABC):
             Where the folder will lie in the end.
         """
         self.save(folder)
-
-    # -- what only some libraries answer -------------------------------------------------------
 
     @property
     def max_length(self) -> int | None:

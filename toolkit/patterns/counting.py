@@ -14,7 +14,8 @@ from headtool.engine.observation import Statistic, observe
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Kind
-from headtool.models.base import Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.models.pieces import Pieces
 from headtool.patterns.parses import Parse
 from headtool.patterns.syntax import SyntacticRoles

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from headtool.data.conllu import Sentence, Treebank
 from headtool.data.dataset import TextData
 from headtool.errors import HeadtoolError
-from headtool.models.base import Examples, ModelAdapter, Row
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples, Row
 from headtool.models.pieces import Pieces, Span
 
 __all__ = ["Parse", "ParsedExamples", "encode_treebank", "parse_of"]

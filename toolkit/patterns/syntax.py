@@ -30,7 +30,7 @@ from torch import Tensor
 
 from headtool.engine.observation import Statistic, Summary
 from headtool.heads import AttentionSite, Kind, Sites
-from headtool.models.base import Batch, at_least_float32
+from headtool.models.examples import Batch, at_least_float32
 from headtool.patterns.parses import Parse
 from headtool.results.role_counts import RoleCounts
 

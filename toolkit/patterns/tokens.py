@@ -36,18 +36,12 @@ from torch import Tensor
 from headtool.engine.observation import Statistic, Summary
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Kind, Sites
-from headtool.models.base import Batch, Examples, ModelAdapter, at_least_float32
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch, Examples, at_least_float32
 from headtool.models.pieces import Pieces, is_punctuation
 from headtool.results.role_counts import RoleCounts
 
-__all__ = [
-    "OFFSETS",
-    "TokenRoles",
-    "Vocabulary",
-    "random_repeats",
-    "repeat_roles",
-    "token_roles",
-]
+__all__ = ["OFFSETS", "TokenRoles", "Vocabulary", "random_repeats", "repeat_roles", "token_roles"]
 
 OFFSETS = tuple(range(-10, 11))
 _REPEATED = 32  # random tokens, said twice; fewer where the model takes no more

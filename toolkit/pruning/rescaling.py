@@ -32,7 +32,8 @@ from torch.overrides import TorchFunctionMode
 from headtool.attention.gating import SiteHandle
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
-from headtool.models.base import Batch, Examples, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch, Examples
 from headtool.progress import Progress, silent
 
 __all__ = ["least_squares_scales"]

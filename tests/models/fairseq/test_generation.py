@@ -16,7 +16,7 @@ from headtool.engine.replacement import Mean, Resample
 from headtool.errors import HeadtoolError
 from headtool.heads import Head, HeadMask
 from headtool.models import load_model
-from headtool.models.base import Examples
+from headtool.models.examples import Examples
 from headtool.models.fairseq.generation import FairseqGenerator
 from headtool.models.fairseq.model import FairseqModel
 

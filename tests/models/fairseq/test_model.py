@@ -19,7 +19,7 @@ from headtool.engine.evaluation import evaluate, mask_gates
 from headtool.engine.observation import observe
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
-from headtool.models.base import Batch
+from headtool.models.examples import Batch
 from headtool.models.fairseq.model import FairseqModel
 from headtool.quiet import silence
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from headtool.attention.gating import Gating
-from headtool.models.base import Batch, Row
+from headtool.models.examples import Batch, Row
 from headtool.models.fairseq.beam import BeamSearch
 from headtool.models.fairseq.lazy_search import ContinuationScorer
 from headtool.models.fairseq.masks import MaskedSearches, some

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from headtool.attention.gating import Gating, Handler
 from headtool.heads import AttentionSite
-from headtool.models.base import Batch, ModelAdapter
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch
 from headtool.models.fairseq.beam import BeamSearch
 from headtool.models.fairseq.lazy_search import (
     ContinuationScorer,

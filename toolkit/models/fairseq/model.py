@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from headtool.data.textfile import user_path
-from headtool.models.base import Examples
+from headtool.models.examples import Examples
 from headtool.models.fairseq.checkpoint import check_file
 from headtool.models.fairseq.fresh import fresh_fairseq
 from headtool.models.fairseq.generation import FairseqGenerator, fixed_length

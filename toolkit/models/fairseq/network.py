@@ -14,16 +14,9 @@ from headtool.attention.discovery import Probe, discover
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.heads import Kind
-from headtool.models.base import (
-    Batch,
-    Examples,
-    Forward,
-    ModelAdapter,
-    Queries,
-    Row,
-    token_columns,
-)
+from headtool.models.base import ModelAdapter
 from headtool.models.batching import padded
+from headtool.models.examples import Batch, Examples, Forward, Queries, Row, token_columns
 from headtool.models.fairseq.parts import Segmentation
 
 __all__ = ["FairseqNetwork"]

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from headtool.attention.gating import Gating
 from headtool.errors import HeadtoolError
-from headtool.models.base import Batch, Row
+from headtool.models.examples import Batch, Row
 from headtool.models.generation import Filling, Gates, Generator
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.searching import Search

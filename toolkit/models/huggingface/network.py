@@ -14,18 +14,18 @@ from headtool.attention.discovery import Probe, discover
 from headtool.data import TextData, match_labels, regression_targets
 from headtool.errors import HeadtoolError
 from headtool.heads import Kind
-from headtool.models.base import (
+from headtool.models.base import ModelAdapter
+from headtool.models.batching import padded
+from headtool.models.examples import (
     Batch,
     Examples,
     Forward,
-    ModelAdapter,
     Queries,
     Row,
     Task,
     at_least_float32,
     token_columns,
 )
-from headtool.models.batching import padded
 from headtool.models.huggingface.checking import check_ids
 
 __all__ = ["HuggingFaceNetwork"]

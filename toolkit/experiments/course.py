@@ -1,0 +1,170 @@
+"""Checkpoint by checkpoint: heads scored, and the curve of removing them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headtool.analysis.dynamics import relative
+from headtool.data import TextData
+from headtool.engine.measurement import resolve
+from headtool.errors import HeadtoolError
+from headtool.experiments.inputs import ModelSource, open_model
+from headtool.experiments.splitting import split_data
+from headtool.experiments.stages import Stages
+from headtool.heads import HeadMask, Kind
+from headtool.masks.order import families, one_shot_closed
+from headtool.methods.base import Method
+from headtool.models.base import ModelAdapter
+from headtool.searching import Search
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Course"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """Scores one checkpoint after the other, and draws its curve.
+
+    Attributes
+    ----------
+    method, data, select_data, kinds, metric, search, steps, keep_one_per_layer, limit, batch_tokens
+        As `headtool.dynamics` was asked for them; the data sets are read.
+    seed, loading
+        Seed of everything random, and how to load the checkpoints.
+    """
+
+    method: Method
+    data: TextData
+    select_data: TextData | None
+    kinds: tuple[Kind, ...] | None
+    metric: str | None
+    search: Search
+    steps: str
+    keep_one_per_layer: bool
+    limit: int | None
+    batch_tokens: int
+    seed: int
+    loading: ModelSource
+
+    def described(self) -> dict[str, Any]:
+        """What makes it the same job; as JSON."""
+        loading = dataclasses.asdict(self.loading)
+        del loading["spec"]
+        return {
+            "method": self.method.name,
+            "method_options": self.method.settings(),
+            "data": self.data.spec,
+            "data_sha256": self.data.fingerprint,
+            "select_data": None if self.select_data is None else self.select_data.spec,
+            "kinds": list(self.kinds) if self.kinds else None,
+            "metric": self.metric,
+            "search": vars(self.search),
+            "steps": self.steps,
+            "keep_one_per_layer": self.keep_one_per_layer,
+            "limit": self.limit,
+            "batch_tokens": self.batch_tokens,
+            "seed": self.seed,
+            **loading,
+        }
+
+    def run(
+        self, checkpoints: Sequence[tuple[str, str]], kept: Stages
+    ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, dict[str, Any]]]:
+        """Return the scores and the curves of all checkpoints, and where the scores come from.
+
+        Parameters
+        ----------
+        checkpoints
+            Names and SPECs.
+        kept
+            Keeps what was computed, and takes it up again.
+
+        Raises
+        ------
+        HeadtoolError
+            If a checkpoint has other heads than the first.
+        """
+        import pandas as pd
+
+        scores, curves = [], []
+        sources: dict[str, dict[str, Any]] = {}
+        first = None
+        for name, spec in checkpoints:
+            model = open_model(dataclasses.replace(self.loading, spec=spec))
+            if first is None:
+                first = (name, model.sites)
+            elif model.sites != first[1]:
+                raise HeadtoolError(
+                    f"{name} has other heads ({model.sites.summary}) than {first[0]} "
+                    f"({first[1].summary}); name checkpoints of one run"
+                )
+            score, curve, sources[name] = self._one(name, model, kept)
+            scores.append(score.assign(checkpoint=name))
+            curves.append(curve)
+        return pd.concat(scores, ignore_index=True), pd.concat(curves, ignore_index=True), sources
+
+    def _one(
+        self, name: str, model: ModelAdapter, kept: Stages
+    ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
+        import pandas as pd
+
+        measures = resolve(model, self.metric, self.search)
+        metric = measures.metric
+        sites = model.sites.restrict(self.kinds)
+        (family,) = families(sites, self.steps, keep_one=self.keep_one_per_layer, per_kind=False)
+        split = split_data(
+            model,
+            [self.data],
+            self.select_data,
+            limit=self.limit,
+            batch_tokens=self.batch_tokens,
+            seed=self.seed,
+        )
+        result = kept.scores(
+            f"{name}.scores",
+            lambda: self.method.score(
+                model,
+                split.selection,
+                kinds=self.kinds,
+                metric=metric.name if self.method.uses_metric else None,
+                seed=self.seed,
+                execute=kept.execute,
+                progress=kept.progress,
+            ),
+        )
+        masks = [
+            HeadMask.without(
+                model.sites, [h for h, shut in zip(sites.heads, row, strict=True) if shut]
+            )
+            for row in one_shot_closed(family, result.frame)
+        ]
+        outcomes = kept.measure(
+            f"{name}.curve",
+            model,
+            split.first,
+            masks[1:],
+            metric,
+            search=measures.search,
+        ).outcomes
+        whole = metric.compute(outcomes.whole)
+        masked = [metric.compute(outcomes.row(i)) for i in range(len(masks) - 1)]
+        values = np.array([whole, *masked])
+        budgets = np.array(family.budgets)
+        curve = pd.DataFrame(
+            {
+                "checkpoint": name,
+                "removed": budgets,
+                "share": budgets / sites.n_heads,
+                "metric": metric.name,
+                "value": values,
+                "relative": relative(values, whole, metric),
+            }
+        )
+        return result.frame, curve, dict(result.provenance)
