@@ -47,8 +47,6 @@ Correction = Literal["westfall-young", "holm", "bh", "by", "none"]
 CORRECTIONS: tuple[Correction, ...] = ("westfall-young", "holm", "bh", "by", "none")
 DEFAULT_RESAMPLES = 10_000
 
-_STATSMODELS = {"holm": "holm", "bh": "fdr_bh", "by": "fdr_by"}
-
 
 def check_correction(name: str) -> Correction:
     """Return the correction of that name; unknown ones are an error with the nearest name."""
@@ -78,15 +76,29 @@ def adjust(p: Array, correction: Correction) -> Array:
     >>> adjust(np.array([0.01, 0.04, np.nan, 0.03]), "holm").round(2)
     array([0.03, 0.06,  nan, 0.06])
     """
-    from statsmodels.stats.multitest import multipletests
-
     if correction == "westfall-young":
         raise ValueError("westfall-young works on resamples: use step_down")
     tested = ~np.isnan(p)
     adjusted = p.copy()
     if correction != "none" and tested.any():
-        adjusted[tested] = multipletests(p[tested], method=_STATSMODELS[correction])[1]
+        adjusted[tested] = _holm(p[tested]) if correction == "holm" else _fdr(p[tested], correction)
     return adjusted
+
+
+# Not by multipletests of statsmodels, which collects garbage at every call: a tenth of a second and
+# more with a model in memory, some twenty times a comparison.
+def _holm(p: Array) -> Array:
+    order = np.argsort(p)
+    adjusted = np.empty_like(p)
+    adjusted[order] = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)).clip(max=1)
+    return adjusted
+
+
+def _fdr(p: Array, correction: Correction) -> Array:
+    from statsmodels.stats.multitest import fdrcorrection
+
+    corrected = fdrcorrection(p, method="indep" if correction == "bh" else "negcorr")[1]
+    return np.asarray(corrected, dtype=np.float64)
 
 
 def step_down(tests: PairedTests) -> Array:
