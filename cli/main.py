@@ -31,6 +31,7 @@ from headtool.cli import (
 from headtool.cli.console import complain, note, this_command
 from headtool.cli.fields import set_command
 from headtool.errors import HeadtoolError, nearest, unknown
+from headtool.results.folders import holds_work, unfinished_folder
 
 __all__ = ["app", "run"]
 
@@ -141,12 +142,7 @@ def _something_kept(arguments: list[str]) -> bool:
         for word, after in itertools.pairwise([*arguments, ""])
         if word == "--out" or word.startswith("--out=")
     ]
-    kept = Path(f"{given[-1].rstrip('/')}.unfinished") if given else None
-    return (
-        kept is not None
-        and kept.is_dir()
-        and any(path.is_dir() or path.suffix == ".npz" for path in kept.iterdir())
-    )
+    return bool(given and given[-1]) and holds_work(unfinished_folder(Path(given[-1])))
 
 
 def _usage(error: typer.BadParameter) -> str:

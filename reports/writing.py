@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
-import secrets
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,11 +13,12 @@ from typing import TYPE_CHECKING, Protocol
 from headtool.errors import HeadtoolError, unknown
 from headtool.reports.contents.run import Contents, read_contents, with_roles
 from headtool.reports.marks import is_marked
+from headtool.results.replacing import replacing
 
 if TYPE_CHECKING:
     from headtool.analysis.comparison import Comparison
 
-__all__ = ["FORMATS", "write_report"]
+__all__ = ["FORMATS", "add_report", "write_report"]
 
 FORMATS = {
     "html": ("report.html", ()),
@@ -102,13 +101,25 @@ def write_report(
         try:
             _check(place, endings, contents, force=force)
             place.parent.mkdir(parents=True, exist_ok=True)
-            with _replacing(place) as made:
+            with replacing(place, force=force) as made:
                 _render(contents, format, made)
         except OSError as error:
             raise HeadtoolError(
                 f"cannot write {place}: {error.strerror or error}; choose another `out`"
             ) from error
     return place
+
+
+def add_report(run: Path) -> None:
+    """Write the page of a run into its folder, which is still being made.
+
+    Parameters
+    ----------
+    run
+        The folder; it holds everything else.
+    """
+    name, _ = FORMATS["html"]
+    _render(read_contents(run), "html", run / name)
 
 
 def _folder_of(source: Written | Path | str) -> Path:
@@ -210,28 +221,3 @@ def _is_table(contents: Contents) -> Callable[[Path], bool]:
             return next(csv.reader(file), None) == columns.get(path.name)
 
     return is_table
-
-
-@contextlib.contextmanager
-def _replacing(place: Path) -> Iterator[Path]:
-    """Give a path to write to; afterwards what lies there takes the place of what was there."""
-    made, old = (
-        place.with_name(f".headtool-{what}-{secrets.token_hex(6)}") for what in ("new", "old")
-    )
-    try:
-        yield made
-        if place.is_dir():
-            os.rename(place, old)
-            try:
-                os.rename(made, place)
-            except BaseException:
-                os.rename(old, place)
-                raise
-        else:
-            os.replace(made, place)
-    finally:
-        for left in (made, old):
-            if left.is_dir():
-                shutil.rmtree(left, ignore_errors=True)
-            else:
-                left.unlink(missing_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 
@@ -51,6 +52,18 @@ def test_removes_the_lowest_scores(headtool, scored: Path, bert: Path) -> None:
     smaller = load_model("smaller")
     assert smaller.sites.n_heads == 5
     assert sum(w.numel() for w in smaller.module.parameters()) == savings["parameters_after"]
+
+
+def test_others_may_read_the_weights_as_the_umask_says(headtool, scored: Path, bert: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        command = f"prune --model {bert} --scores {scored} --keep-heads 6 --out smaller"
+        assert headtool(*shlex.split(command)).code == 0
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in Path("smaller").iterdir()}
+    assert "model.safetensors" in modes
+    assert set(modes.values()) == {0o644}
 
 
 def test_every_command_takes_a_pruned_model(headtool, scored, bert, reviews) -> None:

@@ -96,6 +96,31 @@ def test_dynamics(headtool, trainer_output: Path, reviews: Path) -> None:
     assert not Path("dyn.unfinished").exists()
 
 
+def test_a_figure_of_an_interrupted_run_is_drawn_again(
+    headtool, trainer_output: Path, reviews: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its copy tells it from a figure of something else, which stays."""
+    from headtool.experiments import dynamics
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    command = f"dynamics --checkpoints {trainer_output} --data {reviews} --steps 50% --out dyn "
+    options = "--method magnitude --figure dyn.svg -q"
+    with monkeypatch.context() as patch:
+        patch.setattr(dynamics, "write_run", interrupted)
+        assert headtool(*shlex.split(command + options)).code == 130
+    assert {path.name for path in Path().iterdir()} == {"run", "dyn.svg", "dyn.unfinished"}
+    Path("dyn.svg").write_text("mine")
+    refused = headtool(*shlex.split(command + options))
+    assert refused.code == 2
+    assert "dyn.svg exists already" in refused.err
+    shutil.copy(Path("dyn.unfinished") / "figure", "dyn.svg")
+    done = headtool(*shlex.split(command + options))
+    assert done.code == 0, done.err
+    assert {path.name for path in Path().iterdir()} == {"run", "dyn.svg", "dyn"}
+
+
 def test_curves_are_those_of_the_masks(headtool, trainer_output: Path, reviews: Path) -> None:
     """All heads removed: what remains is the same for all, as only attention differs."""
     command = f"dynamics --checkpoints '{trainer_output}/checkpoint-*' --data {reviews} "
@@ -138,4 +163,7 @@ def test_checkpoints_of_other_models(headtool, trainer_output, reviews, gpt2, ll
     done = headtool(*shlex.split(command))
     assert done.code == 2
     assert "checkpoint-200 has other heads (enc-self 2 x 2)" in done.err
-    assert not Path("dyn").exists()
+    assert [path.name for path in Path().iterdir()] == ["run"]
+    (trainer_output / "checkpoint-200" / "model.safetensors").write_bytes(b"cut short")
+    assert headtool(*shlex.split(command)).code == 2
+    assert [path.name for path in Path().iterdir()] == ["run"]

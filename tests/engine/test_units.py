@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -93,6 +95,70 @@ def test_units_of_another_run_are_refused_and_kept(tmp_path: Path) -> None:
         result = store.load(unit)
         assert result is not None
         np.testing.assert_array_equal(result["loss"], np.ones((2, 2)))
+
+
+def save_one(store: UnitStore) -> None:
+    store.save(Unit(0, np.arange(2), range(1)), {"loss": np.ones((2, 2))})
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    place = tmp_path / "run"
+    place.mkdir()
+    for name, content in (("cat.jpg", "precious"), ("description.json", "{}")):
+        (place / name).write_text(content)
+        with pytest.raises(HeadtoolError, match="choose another `out`"), UnitStore(place, KEY):
+            pass
+        assert [path.name for path in place.iterdir()] == [name]
+        (place / name).unlink()
+
+
+def test_nothing_is_left_where_nothing_was_finished(tmp_path: Path) -> None:
+    place = tmp_path / "deep" / "run"
+
+    def interrupt(work: Callable[[UnitStore], object]) -> None:
+        with UnitStore(place, KEY) as store:
+            work(store)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(lambda store: (place / "unit-000000.tmp").touch())
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(KeyboardInterrupt):
+        interrupt(save_one)
+    assert {path.name for path in place.iterdir()} == {
+        "description.json",
+        "lock",
+        "unit-000000.npz",
+    }
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    message = r"cannot write .*run: No space left on device; choose another `out`"
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", full)
+        with pytest.raises(HeadtoolError, match=message), UnitStore(tmp_path / "run", KEY):
+            pass
+    assert list(tmp_path.iterdir()) == []
+    monkeypatch.setattr(np, "savez", full)
+    with pytest.raises(HeadtoolError, match=message), UnitStore(tmp_path / "run", KEY) as store:
+        save_one(store)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_removed_meanwhile(tmp_path: Path) -> None:
+    def removed() -> None:
+        with UnitStore(tmp_path / "run", KEY) as store:
+            shutil.rmtree(tmp_path / "run")
+            save_one(store)
+
+    with pytest.raises(HeadtoolError, match="run was removed while the command was at work"):
+        removed()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04 cut short"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -148,6 +149,44 @@ def test_nothing_is_left_where_nothing_was_finished(tmp_path: Path) -> None:
     ):
         pass
     assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_stage_without_a_finished_unit_is_nothing(model: FamilyModel, tmp_path: Path) -> None:
+    def never(units, work):
+        raise ValueError("stop")
+        yield
+
+    with (
+        pytest.raises(ValueError, match="stop"),
+        stages(tmp_path / "deep" / "run", KEY, force=False, execute=never) as kept,
+    ):
+        kept.measure("a", model, model.encode(DATA), masks_of(model, 0), LOSS)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_removed_meanwhile_is_said(model: FamilyModel, tmp_path: Path) -> None:
+    scores, unfinished = scores_of(model), tmp_path / "run.unfinished"
+    message = r"run\.unfinished was removed while the command was at work"
+
+    def removed() -> HeadScores:
+        shutil.rmtree(unfinished)
+        return scores
+
+    for fails in (
+        lambda kept: kept.scores("scores.x", removed),
+        lambda kept: (removed(), kept.scores("scores.x", lambda: scores)),
+        lambda kept: (removed(), kept.keep("part", dict)),
+        lambda kept: (removed(), kept.measure("a", model, model.encode(DATA), [], LOSS)),
+    ):
+        with (
+            pytest.raises(HeadtoolError, match=message),
+            stages(tmp_path / "run", KEY, force=False) as kept,
+        ):
+            fails(kept)
+        assert list(tmp_path.iterdir()) == []
+    with stages(tmp_path / "run", KEY, force=False):
+        removed()  # whoever has finished needs it no more
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_outcomes_are_found_again_by_what_they_depend_on(

@@ -76,6 +76,17 @@ def test_others_may_read_as_the_umask_says(tmp_path: Path) -> None:
     assert (tmp_path / "run").stat().st_mode & 0o777 == 0o750
 
 
+def test_files_of_libraries_that_let_nobody_read_them(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        with folders.new_folder(tmp_path / "run", force=False) as made:
+            (made / "deep").mkdir()
+            (made / "deep" / "weights").touch(mode=0o600)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "run" / "deep" / "weights").stat().st_mode & 0o777 == 0o640
+
+
 # -- all or nothing -----------------------------------------------------------------------------
 
 FULL = OSError(28, "No space left on device")

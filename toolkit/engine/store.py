@@ -12,7 +12,7 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +21,14 @@ from filelock import FileLock, Timeout
 from headtool.engine.units import Unit, UnitResult
 from headtool.errors import HeadtoolError
 from headtool.reading import read_file
+from headtool.results.folders import check_output, holds_work, unfinished_folder
+from headtool.results.replacing import discard
 
-__all__ = ["UnitStore"]
+__all__ = ["UnitStore", "store_beside"]
 
 _CHECKSUM = "checksum"
+_DESCRIPTION = "description.json"
+_LOCK = "lock"
 # What numpy, zipfile and zlib raise for bytes that are no archive of arrays.
 _DAMAGE = (
     AttributeError,
@@ -45,7 +49,9 @@ _DAMAGE = (
 
 
 class UnitStore:
-    """Results of finished units in a folder of their own, beside the run they will become.
+    """Results of finished units in a folder of their own.
+
+    If the block raises before any is finished, the folder goes.
 
     Parameters
     ----------
@@ -64,40 +70,55 @@ class UnitStore:
         self.folder = folder
         self._key = json.dumps(description, sort_keys=True, indent=1)
         self._stack = contextlib.ExitStack()
+        self._absent: list[Path] = []
 
     def __enter__(self) -> UnitStore:
+        self._absent = [path for path in (self.folder, *self.folder.parents) if not path.exists()]
         try:
+            self._check()  # nothing is put into a folder of something else
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._stack.enter_context(FileLock(self.folder / "lock").acquire(timeout=0))
+            self._stack.enter_context(FileLock(self.folder / _LOCK).acquire(timeout=0))
+            if not self._check():
+                _write_whole(self.folder / _DESCRIPTION, self._key.encode())
         except Timeout:
             self._stack.close()
             raise HeadtoolError(
                 f"another process is at work in {self.folder}; wait for it, or choose another `out`"
             ) from None
         except OSError as error:
+            if self.folder in self._absent:
+                self._remove()
             self._stack.close()
-            raise HeadtoolError(f"cannot write {self.folder}: {error.strerror}") from error
-        try:
-            self._claim()
+            raise self._unwritable(error) from error
         except BaseException:
             self._stack.close()
             raise
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not holds_work(self.folder):
+            self._remove()
         self._stack.close()
 
-    def _claim(self) -> None:
-        """Make the folder this run's, or check that it is."""
-        path = self.folder / "description.json"
+    def _remove(self) -> None:
+        """Remove the folder, and those above it that were made for it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # somebody else put something there
+            for path in self._absent:
+                if path.exists():
+                    path.rmdir()
+
+    def _check(self) -> bool:
+        """Whether the folder is this run's already; one of something else is refused."""
+        path = self.folder / _DESCRIPTION
         if not os.path.lexists(path):
-            if any(self.folder.glob("unit-*")):
+            own = {_LOCK, path.with_suffix(".tmp").name}
+            if self.folder.is_dir() and any(held.name not in own for held in self.folder.iterdir()):
                 raise HeadtoolError(
                     f"{path} is missing, which says what the rest of the folder is of; delete "
-                    f"{self.folder} to start again"
+                    f"{self.folder} to start again, or choose another `out`"
                 )
-            _write_whole(path, self._key.encode())
-            return
+            return False
         try:
             held = read_file(path)
         except OSError as error:
@@ -109,6 +130,16 @@ class UnitStore:
                 f"{self.folder} holds an unfinished run of something else (its description.json "
                 "says what); delete it, or choose another `out`"
             )
+        return True
+
+    def _unwritable(self, error: OSError) -> HeadtoolError:
+        if isinstance(error, FileNotFoundError):
+            return HeadtoolError(
+                f"{self.folder} was removed while the command was at work; give the command again"
+            )
+        return HeadtoolError(
+            f"cannot write {self.folder}: {error.strerror or error}; choose another `out`"
+        )
 
     def load(self, unit: Unit) -> UnitResult | None:
         """Return a finished unit's result, or None."""
@@ -140,8 +171,8 @@ class UnitStore:
         result
             Its result: arrays by name.
         """
+        temporary = self._path(unit).with_suffix(".tmp")
         try:
-            temporary = self._path(unit).with_suffix(".tmp")
             with temporary.open("wb") as file:
                 checksum = np.array(_checksum(unit, result))
                 np.savez(file, allow_pickle=False, **{**result, _CHECKSUM: checksum})
@@ -149,19 +180,38 @@ class UnitStore:
                 os.fsync(file.fileno())
             os.replace(temporary, self._path(unit))
         except OSError as error:
-            raise HeadtoolError(f"cannot write {self.folder}: {error.strerror}") from error
-
-    def remove_if_empty(self) -> None:
-        """Delete the folder if no unit was ever finished in it."""
-        if not any(self.folder.glob("unit-*.npz")):
-            self.remove()
-
-    def remove(self) -> None:
-        """Delete the folder, when the run is written."""
-        shutil.rmtree(self.folder)
+            with contextlib.suppress(OSError):
+                temporary.unlink()  # a full disk needs the space
+            raise self._unwritable(error) from error
 
     def _path(self, unit: Unit) -> Path:
         return self.folder / f"unit-{unit.number:06d}.npz"
+
+
+@contextlib.contextmanager
+def store_beside(
+    folder: Path, description: Mapping[str, object], *, force: bool
+) -> Iterator[UnitStore]:
+    """Keep what is finished in ``FOLDER.unfinished`` until the run is at `folder`.
+
+    Parameters
+    ----------
+    folder
+        The run to be, which the block writes.
+    description
+        What makes it the same run; what is left of another one is refused.
+    force
+        Whether a run at `folder` will be replaced.
+
+    Raises
+    ------
+    HeadtoolError
+        If another process is at work there, or there is something else.
+    """
+    with UnitStore(unfinished_folder(folder), description) as store:
+        check_output(folder, force=force)  # another process may have finished meanwhile
+        yield store
+        discard(store.folder)
 
 
 def _checksum(unit: Unit, result: UnitResult) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 from headtool.engine.measurement import Measured, measure, resolve
 from headtool.engine.provenance import provenance
 from headtool.engine.replacement import replacement as named_replacement
-from headtool.engine.store import UnitStore
+from headtool.engine.store import store_beside
 from headtool.engine.units import Executor, digest, in_turn
 from headtool.errors import HeadtoolError
 from headtool.experiments.effects import ablation_frame, best_single_heads, whole_values
 from headtool.experiments.inputs import DataLike, ModelSource, encode, open_model, read_data
-from headtool.heads import Head, HeadMask, Kind
+from headtool.heads import Head, Kind
 from headtool.masks.singles import Ablated, keep_one_masks, single_masks
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
-from headtool.results.folders import check_output, unfinished_folder
+from headtool.results.folders import check_output
 from headtool.results.outcomes import Outcomes
 from headtool.results.runs import site_frame, write_run
 from headtool.results.scores import json_rows
@@ -215,7 +215,12 @@ def ablate(
     source = provenance(adapter, examples, "ablate", settings, measures.metric.name, seed)
     source |= measures.described()
     masks = [item.mask for item in ablated]
-    with _kept_units(folder, source, masks, force=force) as store:
+    description = {**source, "masks": digest([mask.to_json() for mask in masks])}
+    with (
+        contextlib.nullcontext()
+        if folder is None
+        else store_beside(folder, description, force=force)
+    ) as store:
         measured = measure(
             adapter,
             examples,
@@ -242,10 +247,13 @@ def ablate(
                 **({} if best is None else {"best": best}),
             }
             write_run(
-                folder, command=command, provenance={"ablate": source}, tables=tables, force=force
+                folder,
+                command=command,
+                provenance={"ablate": source},
+                tables=tables,
+                unfinished=None if store is None else store.folder,
+                force=force,
             )
-        if store is not None:
-            store.remove()
     whole = whole_values(outcomes, measures.metrics)
     return Ablation(frame, whole, source, measured, best, folder)
 
@@ -305,21 +313,3 @@ def ablated_heads(
     if not ablated:
         raise HeadtoolError(f"{model.spec} has one head per site; there is nothing to ablate")
     return ablated
-
-
-@contextlib.contextmanager
-def _kept_units(
-    folder: Path | None, source: Mapping[str, Any], masks: Sequence[HeadMask], *, force: bool
-) -> Iterator[UnitStore | None]:
-    """Keep finished units beside the run to be written, so that it can be continued."""
-    if folder is None:
-        yield None
-        return
-    description = {**source, "masks": digest([mask.to_json() for mask in masks])}
-    with UnitStore(unfinished_folder(folder), description) as store:
-        try:
-            check_output(folder, force=force)  # another process may have finished meanwhile
-        except HeadtoolError:
-            store.remove_if_empty()
-            raise
-        yield store

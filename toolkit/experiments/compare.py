@@ -20,7 +20,7 @@ from headtool.experiments.subsampling import subsample
 from headtool.experiments.tabulating import further_tables, manifest_of, settings_of, tabulate
 from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
-from headtool.reports.writing import write_report
+from headtool.reports.writing import add_report
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run
 
@@ -191,8 +191,9 @@ def _run(
             provenance=manifest_of(setup, comparison.settings),
             tables={**tables, **further_tables(found, scores)},
             weights={f"{name}.weights": one.weights for name, one in scores.items() if one.weights},
+            unfinished=kept.folder,
+            finish=add_report,
             force=force,
         )
-    write_report(out)
     created = str(run.manifest["created"])
     return replace(comparison, command=command, created=created, folder=out)

@@ -95,20 +95,28 @@ class Course:
 
         scores, curves = [], []
         sources: dict[str, dict[str, Any]] = {}
-        first = None
+        if not kept.holds_any:
+            self._check(checkpoints)
         for name, spec in checkpoints:
-            model = open_model(dataclasses.replace(self.loading, spec=spec))
-            if first is None:
-                first = (name, model.sites)
-            elif model.sites != first[1]:
-                raise HeadtoolError(
-                    f"{name} has other heads ({model.sites.summary}) than {first[0]} "
-                    f"({first[1].summary}); name checkpoints of one run"
-                )
-            score, curve, sources[name] = self._one(name, model, kept)
+            score, curve, sources[name] = self._one(name, self._open(spec), kept)
             scores.append(score.assign(checkpoint=name))
             curves.append(curve)
         return pd.concat(scores, ignore_index=True), pd.concat(curves, ignore_index=True), sources
+
+    def _open(self, spec: str) -> ModelAdapter:
+        return open_model(dataclasses.replace(self.loading, spec=spec))
+
+    def _check(self, checkpoints: Sequence[tuple[str, str]]) -> None:
+        """Refuse, before any work is done, checkpoints that do not load or have other heads."""
+        (first, spec), *others = checkpoints
+        sites = self._open(spec).sites
+        for name, spec in others:
+            found = self._open(spec).sites
+            if found != sites:
+                raise HeadtoolError(
+                    f"{name} has other heads ({found.summary}) than {first} ({sites.summary}); "
+                    "name checkpoints of one run"
+                )
 
     def _one(
         self, name: str, model: ModelAdapter, kept: Stages

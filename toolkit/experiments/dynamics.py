@@ -19,7 +19,7 @@ from headtool.methods import get_method
 from headtool.methods.base import Method
 from headtool.progress import Progress, silent
 from headtool.reports.formats.dynamics_figure import check_figure, write_dynamics_figure
-from headtool.results.folders import check_output
+from headtool.results.folders import check_output, unfinished_folder
 from headtool.results.runs import write_run
 from headtool.results.scores import json_rows
 from headtool.searching import Search
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Dynamics", "dynamics"]
+
+_FIGURE = "figure"
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +185,8 @@ def dynamics(
     if folder is not None or picture is None:  # `force` may be about the figure alone
         check_output(folder, force=force)
     if picture is not None:
-        check_figure(picture, force=force)
+        kept_figure = None if folder is None else unfinished_folder(folder) / _FIGURE
+        check_figure(picture, kept=kept_figure, force=force)
     if isinstance(data, DataSource) and data.spec is None:
         raise HeadtoolError("`data` is missing: name the data that the checkpoints are tried on")
     text = read_data(data, found[0][1], limit=limit)
@@ -220,14 +223,16 @@ def dynamics(
             {**source, "by_checkpoint": sources},
             folder,
         )
+        if picture is not None:
+            copy = None if kept.folder is None else kept.folder / _FIGURE
+            write_dynamics_figure(course.tables, course.metric, picture, kept=copy)
         if folder is not None:
             write_run(
                 folder,
                 command=command,
                 provenance={"dynamics": source, **sources},
                 tables=course.tables,
+                unfinished=kept.folder,
                 force=force,
             )
-    if picture is not None:
-        write_dynamics_figure(course.tables, course.metric, picture)
     return course

@@ -176,7 +176,7 @@ def score(
         except KeyboardInterrupt:
             # Where parts are kept, the same call continues, and must find its folder free.
             if folder is not None and results and not kept.holds_any:
-                _write(folder, results, command, force=force)
+                _write(folder, results, command, kept.folder, force=force)
                 missing = ",".join(scorer.name for scorer in chosen[len(results) :])
                 _LOG.warning(
                     "%s keeps what was finished; give `methods` %s and another `out`",
@@ -185,7 +185,7 @@ def score(
                 )
             raise
         if folder is not None:
-            _write(folder, results, command, force=force)
+            _write(folder, results, command, kept.folder, force=force)
     return Scoring(tuple(results), seconds, folder)
 
 
@@ -209,7 +209,14 @@ def _check_metric(metric: str, model: ModelAdapter, methods: Sequence[Method]) -
         raise HeadtoolError(f"{no_effect}; leave it out, or add ablation to `methods`")
 
 
-def _write(folder: Path, results: Sequence[HeadScores], command: str, *, force: bool) -> None:
+def _write(
+    folder: Path,
+    results: Sequence[HeadScores],
+    command: str,
+    unfinished: Path | None,
+    *,
+    force: bool,
+) -> None:
     tables = {"scores": joined_scores([result.frame for result in results])}
     for result in results:
         further = {**result.tables, **result.texts}
@@ -225,5 +232,6 @@ def _write(folder: Path, results: Sequence[HeadScores], command: str, *, force: 
         weights={
             f"{result.method}.weights": result.weights for result in results if result.weights
         },
+        unfinished=unfinished,
         force=force,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,15 +14,16 @@ from safetensors.torch import load_file
 
 from headtool.engine.measurement import Measured, measure
 from headtool.engine.replacement import Replacement, Zero
-from headtool.engine.store import UnitStore
+from headtool.engine.store import UnitStore, store_beside
 from headtool.engine.units import Executor, Unit, digest, in_turn
+from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
-from headtool.results.folders import check_output, unfinished_folder
+from headtool.results.folders import holds_work
 from headtool.results.outcomes import Outcomes
 from headtool.results.runs import read_run, write_run
 from headtool.results.scores import HeadScores
@@ -59,7 +59,7 @@ class Stages:
     @property
     def holds_any(self) -> bool:
         """Whether anything finished is kept."""
-        return self.folder is not None and any(path.is_dir() for path in self.folder.iterdir())
+        return self.folder is not None and holds_work(self.folder)
 
     def scores(self, name: str, compute: Callable[[], HeadScores]) -> HeadScores:
         """Return the scores of a finished stage, or compute and keep them.
@@ -73,11 +73,11 @@ class Stages:
         """
         if self.folder is None:
             return compute()
-        place = self.folder / name
+        place = self._place(self.folder, name)
         if place.exists():
             return _saved_scores(place)
         scores = compute()
-        _save_scores(place, scores)
+        _save_scores(self._place(self.folder, name), scores)
         return scores
 
     def part(self, examples: Examples, index: NDArray[np.int64]) -> Examples:
@@ -112,14 +112,10 @@ class Stages:
         if self.folder is None:
             return compute()
         unit = Unit(0, np.empty(0, dtype=np.int64), range(0))
-        with UnitStore(self.folder / name, {}) as store:
+        with UnitStore(self._place(self.folder, name), {}) as store:
             found = store.load(unit)
             if found is None:
-                try:
-                    found = compute()
-                except BaseException:
-                    store.remove_if_empty()
-                    raise
+                found = compute()
                 store.save(unit, found)
             return found
 
@@ -199,8 +195,18 @@ class Stages:
             yield None
             return
         which = digest([mask.to_json() for mask in masks])
-        with UnitStore(self.folder / f"{stage}.{which[:12]}", {"masks": which}) as store:
+        place = self._place(self.folder, f"{stage}.{which[:12]}")
+        with UnitStore(place, {"masks": which}) as store:
             yield store
+
+    @staticmethod
+    def _place(folder: Path, name: str) -> Path:
+        """Where a stage is kept; the folder is not made again, as its lock is gone with it."""
+        if not folder.is_dir():
+            raise HeadtoolError(
+                f"{folder} was removed while the command was at work; give the command again"
+            )
+        return folder / name
 
 
 def _save_scores(place: Path, scores: HeadScores) -> None:
@@ -301,17 +307,5 @@ def stages(
     if folder is None:
         yield Stages(None, execute=execute, progress=progress)
         return
-    unfinished = unfinished_folder(folder)
-    absent = [parent for parent in unfinished.parents if not parent.exists()]
-    with UnitStore(unfinished, description):
-        try:
-            check_output(folder, force=force)  # another process may have finished meanwhile
-            yield Stages(unfinished, execute=execute, progress=progress)
-        except BaseException:
-            if not any(path.is_dir() for path in unfinished.iterdir()):
-                shutil.rmtree(unfinished)
-                with contextlib.suppress(OSError):  # somebody else put something there
-                    for parent in absent:
-                        parent.rmdir()
-            raise
-        shutil.rmtree(unfinished)
+    with store_beside(folder, description, force=force) as store:
+        yield Stages(store.folder, execute=execute, progress=progress)

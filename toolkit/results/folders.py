@@ -5,16 +5,26 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from headtool.errors import HeadtoolError
-from headtool.reading import read_json
+from headtool.reading import read_file, read_json
+from headtool.results.replacing import discard, longest_name, replacing, sweep
 
-__all__ = ["PRUNED_RECORD", "SCHEMA", "check_output", "new_folder", "unfinished_folder"]
+__all__ = [
+    "MANIFEST",
+    "PRUNED_RECORD",
+    "SCHEMA",
+    "check_output",
+    "describe_file",
+    "holds_work",
+    "new_folder",
+    "same_content",
+    "unfinished_folder",
+]
 
 
 SCHEMA = "headtool/run/1"
@@ -26,11 +36,10 @@ MANIFEST = "manifest.json"
 PRUNED_RECORD = "headtool-pruned.json"
 
 
-_HIDDEN = ".headtool-"  # how the names of unfinished runs begin
-
-
 def check_output(folder: Path | None, *, force: bool) -> None:
     """Refuse, before any work is done, an output folder that could not be written later.
+
+    What killed commands left of it is removed; what can be continued stays.
 
     Parameters
     ----------
@@ -54,6 +63,8 @@ def check_output(folder: Path | None, *, force: bool) -> None:
             raise HeadtoolError(
                 f"you are in the folder '{folder}', which a run would replace; choose another `out`"
             )
+        _exists(longest_name(folder))
+        _clear(folder)
         taken = _exists(folder)
         if taken and not force:
             raise HeadtoolError(
@@ -101,41 +112,60 @@ def new_folder(folder: Path, *, force: bool) -> Iterator[Path]:
     from safetensors import SafetensorError
 
     check_output(folder, force=force)
-    place = folder.resolve()  # behind a link lies the folder that is replaced
-    missing, _ = _missing_parents(place)
-    made: Path | None = None
+    missing: list[Path] = []
     try:
+        place = folder.resolve()  # behind a link lies the folder that is replaced
+        missing, _ = _missing_parents(place)
         place.parent.mkdir(parents=True, exist_ok=True)
-        made = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=place.parent))
-        made.chmod(0o777 & ~_umask())
-        yield made
-        _replace(place, made)
+        with replacing(place, force=force) as made:
+            made.mkdir()
+            mode = made.stat().st_mode
+            yield made
+            for path in made.rglob("*"):  # some libraries let nobody else read what they write
+                if path.is_file():
+                    path.chmod(mode & 0o666)
     except (OSError, SafetensorError) as error:
         raise _unwritable(folder, error) from error
     finally:
-        if made is not None:
-            shutil.rmtree(made, ignore_errors=True)
         for above in missing:
             with contextlib.suppress(OSError):  # it holds the new folder
                 above.rmdir()
 
 
-def _replace(folder: Path, made: Path) -> None:
-    """Put `made` at `folder`; an old run steps aside first and comes back if that fails."""
-    if not folder.exists():
-        os.rename(made, folder)
-        return
-    aside = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=folder.parent))
-    old = aside / "run"
+def holds_work(unfinished: Path) -> bool:
+    """Whether anything finished is kept in the folder of an unfinished run.
+
+    Parameters
+    ----------
+    unfinished
+        The folder.
+    """
+    kinds = ("unit-*.npz", "*/unit-*.npz", f"*/{MANIFEST}")
+    return any(True for kind in kinds for _ in unfinished.glob(kind))
+
+
+def same_content(kept: Path, place: Path) -> bool:
+    """Whether two files are there and hold the same.
+
+    Parameters
+    ----------
+    kept, place
+        The files.
+    """
     try:
-        os.rename(folder, old)
-        os.rename(made, folder)
-    except BaseException:
-        if old.exists():
-            os.rename(old, folder)
-        aside.rmdir()
-        raise
-    shutil.rmtree(aside, ignore_errors=True)
+        return read_file(kept) == read_file(place)
+    except (OSError, HeadtoolError):
+        return False
+
+
+def _clear(folder: Path) -> None:
+    """Remove what killed commands left of a run, unless it can be continued."""
+    unfinished = unfinished_folder(folder)
+    sweep(folder.resolve())
+    sweep(unfinished)
+    # The copy of the manifest tells that this is the work which became the run.
+    if same_content(unfinished / MANIFEST, folder / MANIFEST):
+        discard(unfinished)
 
 
 def _exists(path: Path) -> bool:
@@ -183,10 +213,3 @@ def describe_file(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
-
-
-def _umask() -> int:
-    """Return the process's umask; reading it means setting it."""
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -6,7 +6,7 @@ import contextlib
 import dataclasses
 import datetime
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -163,6 +163,8 @@ def write_run(
     provenance: Mapping[str, Any],
     tables: Mapping[str, pd.DataFrame],
     weights: Mapping[str, Mapping[str, Tensor]] | None = None,
+    unfinished: Path | None = None,
+    finish: Callable[[Path], object] | None = None,
     force: bool = False,
 ) -> Run:
     """Write a run directory; either all of it appears at `folder`, or nothing does.
@@ -179,6 +181,11 @@ def write_run(
         Frames by name; each becomes ``<name>.parquet``.
     weights
         Trained weights by name; each becomes ``<name>.safetensors``.
+    unfinished
+        Folder of the work that becomes this run. A copy of the manifest goes there, so that it is
+        known to be done with if the process is killed before it removes the folder.
+    finish
+        Adds further files to the run, given the folder that holds all the others.
     force
         Replace a run that is already there.
     """
@@ -202,6 +209,10 @@ def write_run(
         }
         text = json.dumps(manifest, indent=1, allow_nan=False) + "\n"
         (made / MANIFEST).write_text(text, encoding="utf-8")
+        if finish is not None:
+            finish(made)
+        if unfinished is not None:
+            (unfinished / MANIFEST).write_text(text, encoding="utf-8")
     return Run(folder, manifest)
 
 
