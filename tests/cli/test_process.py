@@ -128,13 +128,3 @@ def interrupt(process: subprocess.Popen[str]) -> tuple[str, str]:
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.communicate(timeout=4)
     raise AssertionError("the process does not end")
-
-
-def open_for_writing(fifo: Path, reader: subprocess.Popen[str]) -> int:
-    """Open a named pipe as soon as `reader` has opened it for reading."""
-    while reader.poll() is None:
-        try:
-            return os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)
-        except OSError:  # nobody reads yet
-            time.sleep(0.05)
-    raise AssertionError(f"ended early: {reader.communicate()}")
