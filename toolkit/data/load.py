@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 from headtool.data.columns import check_columns, text_data
@@ -121,8 +122,13 @@ def _builtin(spec: str) -> TextData:
     if name not in BUILTIN_DATA:
         raise unknown("built-in data set", name, BUILTIN_DATA)
     module, split, kind = BUILTIN_DATA[name]
+    return TextData(spec, kind, dict(_generated(module, split)))
+
+
+@cache  # a second of work, for sets that never change
+def _generated(module: str, split: str) -> Mapping[str, tuple[str, ...]]:
     examples = importlib.import_module(module).examples(split)
-    return TextData(spec, kind, {role: tuple(values) for role, values in examples.items()})
+    return {role: tuple(values) for role, values in examples.items()}
 
 
 def _parallel(spec: str) -> TextData:
