@@ -201,7 +201,7 @@ def _check(place: Path, endings: tuple[str, ...], contents: Contents, *, force: 
     held = sorted(place.iterdir()) if place.is_dir() else [place] if os.path.lexists(place) else []
     if held and not force:
         raise HeadtoolError(f"{place} exists already; choose another `out` or add `force=True`")
-    ours = _is_table(contents) if endings == (".csv",) else is_marked
+    ours = _is_table(contents) if held and endings == (".csv",) else is_marked
     for entry in held:
         if not ours(entry) or (endings and entry.suffix not in endings):
             raise HeadtoolError(

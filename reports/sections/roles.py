@@ -157,6 +157,8 @@ def survival_words(contents: Contents, method: str, budget: int) -> str:
         How many heads are removed.
     """
     table = contents.table("role_survival")
+    if table.empty:
+        return ""
     rows = table[(table["method"] == method) & (table["budget"] == budget) & (table["heads"] > 0)]
     known = [
         f"{role_name(str(row['role']))} {row['kept']} of {row['heads']} "

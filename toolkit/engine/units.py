@@ -136,7 +136,15 @@ class Store(Protocol):
         """Return a finished unit's result, or None."""
 
     def save(self, unit: Unit, result: UnitResult) -> None:
-        """Keep a unit's result."""
+        """Keep a unit's result.
+
+        Parameters
+        ----------
+        unit
+            The unit.
+        result
+            Its result: arrays by name.
+        """
 
 
 def run_units(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from headtool.errors import HeadtoolError
@@ -66,6 +67,8 @@ class Column:
         """
         is_partial = self.later and bool(values.hasnans)
         dtype = _NULLABLE[self.type] if is_partial else self.dtype
+        if values.dtype == dtype:
+            return values
         return values.astype(dtype)  # type: ignore[call-overload,no-any-return]
 
     def fits(self, values: pd.Series[Any]) -> bool:
@@ -186,10 +189,7 @@ class Table:
 
     def empty(self, *optional: str) -> pd.DataFrame:
         """Return the table without rows: all its columns, and the `optional` ones named."""
-        import pandas as pd
-
-        chosen = [one for one in self.columns if not one.optional or one.name in optional]
-        return pd.DataFrame({one.name: pd.Series(dtype=one.dtype) for one in chosen})
+        return _empty(self, optional).copy()
 
     def frame(self, rows: Iterable[Any], *optional: str) -> pd.DataFrame:
         """Build the table from its rows; the columns have their types also without any.
@@ -203,7 +203,7 @@ class Table:
         """
         import pandas as pd
 
-        empty = self.empty(*optional)
+        empty = _empty(self, optional)
         return pd.DataFrame(list(rows), columns=list(empty.columns)).astype(dict(empty.dtypes))
 
     def joined(self, frames: Sequence[pd.DataFrame], *optional: str) -> pd.DataFrame:
@@ -261,9 +261,17 @@ class Table:
                     f"{place} is damaged: the column '{column.name}' holds {values.dtype} values "
                     f"instead of {_PLURALS[column.type]}; {remedy}"
                 )
-            if values.dtype != "category":
-                found[column.name] = column.typed(values)
-        return frame.assign(**found)
+            if values.dtype != "category" and (typed := column.typed(values)) is not values:
+                found[column.name] = typed
+        return frame.assign(**found) if found else frame
+
+
+@cache  # a report asks for hundreds
+def _empty(table: Table, optional: tuple[str, ...]) -> pd.DataFrame:
+    import pandas as pd
+
+    chosen = [one for one in table.columns if not one.optional or one.name in optional]
+    return pd.DataFrame({one.name: pd.Series(dtype=one.dtype) for one in chosen})
 
 
 _PLURALS = {
