@@ -118,7 +118,7 @@ def test_a_cost_equal_to_the_margin_is_rarely_called_removable(
     rng: np.random.Generator, setting: str, n: int
 ) -> None:
     """At most .06 of heads, and of families of 24 after Holm; the t bound does not keep it."""
-    families, wrong, plain, family = 60, 0, 0, 0
+    families, wrong, plain, family = 200, 0, 0, 0
     for _ in range(families):
         masked = 1 + SETTINGS[setting](rng, (HEADS, n))
         paired = Paired.from_values(np.ones(n), masked, higher_is_better=False)
