@@ -86,6 +86,8 @@ def correlate(
             raise HeadtoolError(
                 "--beam, --greedy, --lenpen and --tokenize are for --data: runs are decoded already"
             )
+        if reading.limit is not None:
+            raise HeadtoolError("--limit is for --data: runs have used their examples already")
         found = correlate_runs(runs, seed=reading.seed, **asked)
     else:
         search = decoding.asked(metric)

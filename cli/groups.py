@@ -28,6 +28,7 @@ from headtool.cli.options import (
     Force,
     Format,
     Limit,
+    LimitOrder,
     Out,
     OutputFormat,
     Quiet,
@@ -111,13 +112,19 @@ class DataOptions:
 
     columns: Columns = None
     limit: Limit = None
+    limit_order: LimitOrder = "seeded"
     batch_tokens: BatchTokens = 4096
     seed: Seed = 0
 
     @property
     def amounts(self) -> dict[str, Any]:
         """How much to read, as keywords of the functions behind the commands."""
-        return {"limit": self.limit, "batch_tokens": self.batch_tokens, "seed": self.seed}
+        return {
+            "limit": self.limit,
+            "limit_order": self.limit_order,
+            "batch_tokens": self.batch_tokens,
+            "seed": self.seed,
+        }
 
     def source(self, spec: str | None) -> DataSource:
         """Name a data set and how to read it; None for the built-in one of a built-in model."""

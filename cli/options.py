@@ -27,6 +27,7 @@ __all__ = [
     "Format",
     "Kinds",
     "Limit",
+    "LimitOrder",
     "MethodNames",
     "Metric",
     "Model",
@@ -154,7 +155,16 @@ Limit = Annotated[
         "--limit",
         parser=whole_number("--limit", least=1),
         metavar="N",
-        help="Use the first N examples.",
+        help="Use N examples, drawn by --seed, each class in its share.",
+        rich_help_panel=_DATA,
+    ),
+]
+LimitOrder = Annotated[
+    str,
+    typer.Option(
+        "--limit-order",
+        metavar="NAME",
+        help="Which examples --limit uses: seeded draws them, first takes the first N.",
         rich_help_panel=_DATA,
     ),
 ]

@@ -36,6 +36,8 @@ COMMANDS = [
     ("seed too large", f"score --seed {2**63}", ["--seed must be at most", str(2**63)]),
     ("limit zero", "score --limit 0", ["--limit must be at least 1", "0"]),
     ("limit negative", "score --limit -3", ["--limit must be at least 1", "-3"]),
+    ("limit order", "score --limit 3 --limit-order last", ["'last'", "first, seeded"]),
+    ("limit order alone", "score --limit-order first", ["--limit-order first", "leave"]),
     ("limit no number", "score --limit 1.5", ["--limit must be a whole number", "'1.5'"]),
     ("batch tokens zero", "score --batch-tokens 0", ["--batch-tokens must be at least 1", "0"]),
     ("batch tokens text", "score --batch-tokens 4k", ["--batch-tokens", "whole number", "'4k'"]),

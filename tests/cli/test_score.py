@@ -174,7 +174,8 @@ def test_kind(score, bart, workplace) -> None:
 def test_limit(score, reviews, workplace) -> None:
     lines = reviews.read_text().splitlines(keepends=True)
     Path("first.tsv").write_text("".join(lines[:4]))
-    limited, first = score("--limit", 3), score(data=workplace / "first.tsv")
+    first = score(data=workplace / "first.tsv")
+    limited = score("--limit", 3, "--limit-order", "first")
     assert limited["provenance"]["gradient"]["data"]["examples"] == 3
     assert scores(limited) == scores(first)
     assert scores(limited) != scores(score())
@@ -189,6 +190,12 @@ def test_limit_counts_blocks_of_a_text(score, llama, book) -> None:
     words = len(book.read_text().split())
     assert whole["provenance"]["gradient"]["data"]["examples"] == math.ceil(words / 18)
     assert scores(two) != scores(whole)
+    first = score("--limit", 2, "--limit-order", "first", model=llama, data=book)
+    drawn = {"limit": 2, "limit_order": "seeded", "seed": 0}
+    of = whole["provenance"]["gradient"]["data"]["examples"]
+    assert two["provenance"]["gradient"]["data"]["drawn"] == {**drawn, "of": of}
+    assert whole["provenance"]["gradient"]["data"]["drawn"] is None
+    assert first["provenance"]["gradient"]["data"]["drawn"]["limit_order"] == "first"
 
 
 def test_columns(score, reviews, workplace) -> None:

@@ -79,7 +79,11 @@ def test_several_files_and_a_limit(tmp_path: Path) -> None:
     bank = read_treebank(files)
     assert len(bank.sentences) == 2
     assert bank.spec == ",".join(files)
-    assert read_treebank(files, limit=1).sentences == bank.sentences[:1]
+    first = read_treebank(files, limit=1, limit_order="first")
+    assert first.sentences == bank.sentences[:1]
+    drawn = {read_treebank(files, limit=1, seed=seed).sentences for seed in range(9)}
+    assert drawn == {bank.sentences[:1], bank.sentences[1:]}
+    assert read_treebank(files, limit=2) == bank
     assert read_treebank(files, limit=1).fingerprint != bank.fingerprint
 
 

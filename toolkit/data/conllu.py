@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headtool.data.dataset import check_limit
+from headtool.data.drawing import Drawn, LimitOrder, check_limit, drawn_rows
 from headtool.data.messages import quoted
 from headtool.data.textfile import quoted_path, read_lines, user_path
 from headtool.errors import HeadtoolError
@@ -88,10 +88,13 @@ class Treebank:
         The files as the user named them.
     sentences
         The sentences, at least one.
+    drawn
+        How a limit chose them; None for all.
     """
 
     spec: str
     sentences: tuple[Sentence, ...]
+    drawn: Drawn | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -106,7 +109,13 @@ class Treebank:
         return digest.hexdigest()
 
 
-def read_treebank(files: Sequence[str], *, limit: int | None = None) -> Treebank:
+def read_treebank(
+    files: Sequence[str],
+    *,
+    limit: int | None = None,
+    limit_order: LimitOrder = "seeded",
+    seed: int = 0,
+) -> Treebank:
     """Read CoNLL-U files.
 
     Multiword-token ranges give the text, words give the tree; empty nodes, lemmas, tags, features
@@ -117,7 +126,11 @@ def read_treebank(files: Sequence[str], *, limit: int | None = None) -> Treebank
     files
         One or more files, read one after the other.
     limit
-        Keep only this many sentences from the start.
+        Keep only this many sentences.
+    limit_order
+        ``seeded`` draws them by `seed`, spread over the files; ``first`` takes the first ones.
+    seed
+        Seed of the draw.
 
     Raises
     ------
@@ -129,8 +142,7 @@ def read_treebank(files: Sequence[str], *, limit: int | None = None) -> Treebank
     ----------
     https://universaldependencies.org/format.html
     """
-    if limit is not None:
-        check_limit(limit)
+    check_limit(limit, limit_order)
     sentences: list[Sentence] = []
     for file in files:
         path = user_path(file)
@@ -138,7 +150,12 @@ def read_treebank(files: Sequence[str], *, limit: int | None = None) -> Treebank
         if not found:
             raise HeadtoolError(f"{quoted_path(path)} holds no sentence; give a CoNLL-U file")
         sentences += found
-    return Treebank(",".join(files), tuple(sentences[:limit]))
+    spec, count = ",".join(files), len(sentences)
+    if limit is None or limit >= count:
+        return Treebank(spec, tuple(sentences))
+    rows = drawn_rows(count, limit, order=limit_order, seed=seed).tolist()
+    drawn = Drawn(limit, limit_order, seed, count)
+    return Treebank(spec, tuple(sentences[row] for row in rows), drawn)
 
 
 def _sentences(path: Path) -> Iterator[Sentence]:

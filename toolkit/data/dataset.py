@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from headtool.errors import HeadtoolError
+from headtool.data.drawing import Drawn, LimitOrder, check_limit, drawn_rows
 
-__all__ = ["Kind", "TextData", "check_limit"]
+__all__ = ["Kind", "TextData"]
 
 Kind = Literal["classification", "translation", "text"]
 
@@ -21,18 +22,6 @@ _COLUMNS: dict[Kind, tuple[set[str], ...]] = {
     "translation": ({"source", "target"},),
     "text": ({"text"},),
 }
-
-
-def check_limit(limit: int) -> None:
-    """Refuse a number of examples below one.
-
-    Raises
-    ------
-    HeadtoolError
-        If `limit` is below one.
-    """
-    if limit < 1:
-        raise HeadtoolError(f"`limit` must be at least 1, got {limit}")
 
 
 @dataclass(frozen=True)
@@ -54,6 +43,10 @@ class TextData:
         byte-pair encoding may be applied again.
     languages
         Source and target language where the data itself records them (fairseq's binary folders).
+    rows
+        Which rows of what was read these are, from 0; None for all of them.
+    drawn
+        How a limit chose them; None where there was no limit, or all rows are within it.
 
     Raises
     ------
@@ -72,6 +65,8 @@ class TextData:
     columns: Mapping[str, tuple[str, ...]]
     pretokenized: bool = False
     languages: tuple[str, str] | None = None
+    rows: tuple[int, ...] | None = None
+    drawn: Drawn | None = None
 
     def __post_init__(self) -> None:
         if set(self.columns) not in _COLUMNS[self.kind]:
@@ -111,8 +106,42 @@ class TextData:
         HeadtoolError
             If `n` is below one.
         """
-        check_limit(n)
+        check_limit(n, "first")
         return self if n >= len(self) else self.take(range(n))
+
+    def draw(self, limit: int, *, order: LimitOrder = "seeded", seed: int = 0) -> TextData:
+        """Return some of the rows, in the order of the data; all of them if there are no more.
+
+        Rows with labels are drawn by label, each in its share; pairs of sentences are spread over
+        the data. Of running text, whole documents are drawn here, blank ones left out, and its
+        blocks when it is tokenised.
+
+        Parameters
+        ----------
+        limit
+            How many rows.
+        order
+            ``seeded`` draws them; ``first`` takes the first ones.
+        seed
+            Seed of the draw. The same rows have the same draw, whatever is done with them.
+
+        Raises
+        ------
+        HeadtoolError
+            If `limit` is below one, or there is no such order.
+        """
+        check_limit(limit, order)
+        labels = [label.strip() for label in self.columns.get("label", ())]
+        drawn = Drawn(limit, order, seed, len(self), Counter(labels))
+        if limit >= len(self):
+            return replace(self, drawn=drawn) if self.kind == "text" else self
+        rows = list(range(len(self)))
+        if self.kind == "text" and order == "seeded":
+            rows = [row for row in rows if self.columns["text"][row].strip()] or rows
+        if limit < len(rows):
+            chosen = drawn_rows(len(rows), limit, order=order, seed=seed, labels=labels or None)
+            rows = [rows[place] for place in chosen.tolist()]
+        return replace(self.take(rows), drawn=drawn)
 
     def take(self, indices: Iterable[int]) -> TextData:
         """Return the rows at `indices`, in that order; an index may occur more than once.
@@ -124,11 +153,12 @@ class TextData:
         ValueError
             If there is no index.
         """
-        rows = list(indices)
+        places = list(indices)
         columns = {
-            name: tuple(values[row] for row in rows) for name, values in self.columns.items()
+            name: tuple(values[place] for place in places) for name, values in self.columns.items()
         }
-        return replace(self, columns=columns)
+        rows = places if self.rows is None else [self.rows[place] for place in places]
+        return replace(self, columns=columns, rows=tuple(rows))
 
 
 def _short_name(spec: str) -> str:

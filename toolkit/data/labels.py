@@ -99,7 +99,9 @@ def _whole_number(text: str) -> int | None:
     return int(number) if number.is_integer() else None
 
 
-def regression_targets(raw: Sequence[str], *, spec: str) -> npt.NDArray[np.float64]:
+def regression_targets(
+    raw: Sequence[str], *, spec: str, rows: Sequence[int] | None = None
+) -> npt.NDArray[np.float64]:
     """Translate the labels of a data set into numbers.
 
     Parameters
@@ -108,6 +110,8 @@ def regression_targets(raw: Sequence[str], *, spec: str) -> npt.NDArray[np.float
         Labels as written in the data.
     spec
         The data set's name for the message.
+    rows
+        Which of its rows these are, from 0, for the message; None for all.
 
     Returns
     -------
@@ -126,8 +130,9 @@ def regression_targets(raw: Sequence[str], *, spec: str) -> npt.NDArray[np.float
         except ValueError:
             targets[row] = math.nan
         if not math.isfinite(targets[row]):
+            number = (row if rows is None else rows[row]) + 1
             raise HeadtoolError(
-                f"{spec!r}, example {row + 1}: the label {quoted(label)} is not a finite "
+                f"{spec!r}, example {number}: the label {quoted(label)} is not a finite "
                 "number, which a regression model needs; correct it, or name another column with "
                 "`columns` label=NAME"
             )

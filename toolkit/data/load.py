@@ -9,7 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from headtool.data.columns import check_columns, text_data
-from headtool.data.dataset import Kind, TextData, check_limit
+from headtool.data.dataset import Kind, TextData
+from headtool.data.drawing import LimitOrder, check_limit
 from headtool.data.fairseq_bin import fairseq_bin_data
 from headtool.data.hub import hub_table
 from headtool.data.messages import quoted
@@ -28,7 +29,12 @@ BUILTIN_DATA: dict[str, tuple[str, str, Kind]] = {
 
 
 def load_data(
-    spec: str, *, columns: Mapping[str, str] | None = None, limit: int | None = None
+    spec: str,
+    *,
+    columns: Mapping[str, str] | None = None,
+    limit: int | None = None,
+    limit_order: LimitOrder = "seeded",
+    seed: int = 0,
 ) -> TextData:
     """Load and check the data set that a spec names.
 
@@ -53,7 +59,13 @@ def load_data(
     columns
         Role to column name for tables and hub data, as :func:`parse_columns` returns it.
     limit
-        Keep only this many rows from the start.
+        Keep only this many rows. Of running text, experiments keep so many blocks.
+    limit_order
+        ``seeded`` draws the rows by `seed`, each label in its share; ``first`` takes the first
+        ones. See `TextData.draw`.
+    seed
+        Seed of the draw. The rows are the same as those of an experiment with equal `limit` and
+        `seed`.
 
     Returns
     -------
@@ -74,11 +86,10 @@ def load_data(
     >>> data.columns["text_a"][0], data.columns["text_b"][0], data.columns["label"][0]
     ('Not all fiddlers sang indoors.', 'At least three musicians sang indoors.', 'neutral')
     """
-    if limit is not None:
-        check_limit(limit)
+    check_limit(limit, limit_order)
     check_columns(columns or {})
     data = _load(spec, columns or {})
-    return data if limit is None else data.head(limit)
+    return data if limit is None else data.draw(limit, order=limit_order, seed=seed)
 
 
 def _load(spec: str, columns: Mapping[str, str]) -> TextData:

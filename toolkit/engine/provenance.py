@@ -9,7 +9,7 @@ from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.results.versions import versions
 
-__all__ = ["provenance"]
+__all__ = ["data_provenance", "provenance"]
 
 
 def provenance(
@@ -56,12 +56,32 @@ def provenance(
             "device": str(model.device),
             "sha256": model.fingerprint,
         },
-        "data": {
-            "spec": examples.data.spec,
-            "examples": len(examples),
-            "truncated": examples.truncated,
-            "batch_tokens": examples.batch_tokens,
-            "sha256": examples.data.fingerprint,
-        },
+        "data": data_provenance(examples),
         "versions": versions(),
+    }
+
+
+def data_provenance(examples: Examples) -> dict[str, Any]:
+    """Describe examples: where they come from, how many there are and how they were drawn.
+
+    Parameters
+    ----------
+    examples
+        The tokenised data set.
+
+    Returns
+    -------
+    dict
+        As JSON can hold it. ``drawn`` is None where the data set was used in full, and
+        ``classes`` where it has none.
+    """
+    drawn = examples.data.drawn
+    return {
+        "spec": examples.data.spec,
+        "examples": len(examples),
+        "truncated": examples.truncated,
+        "batch_tokens": examples.batch_tokens,
+        "drawn": None if drawn is None else drawn.described(),
+        "classes": examples.classes or None,
+        "sha256": examples.data.fingerprint,
     }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headtool.data.drawing import LimitOrder
 from headtool.engine.measurement import Measured, measure, resolve
 from headtool.engine.provenance import provenance
 from headtool.engine.replacement import replacement as named_replacement
@@ -120,6 +121,7 @@ def ablate(
     search: Search | None = None,
     tokenize: str | None = None,
     limit: int | None = None,
+    limit_order: LimitOrder = "seeded",
     batch_tokens: int = 4096,
     seed: int = 0,
     out: Path | str | None = None,
@@ -156,6 +158,8 @@ def ablate(
         sacreBLEU's tokens for ``bleu``, such as ``intl``; None for its default, ``13a``.
     limit
         Examples to use; None for all.
+    limit_order
+        ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
         Tokens in a batch, padding included.
     seed
@@ -201,11 +205,11 @@ def ablate(
     filling = named_replacement(replacement, seed=seed)
     folder = None if out is None else Path(out)
     check_output(folder, force=force)
-    text = read_data(data, model, limit=limit)
+    text = read_data(data, model, limit=limit, limit_order=limit_order, seed=seed)
     adapter = open_model(model)
     ablated = ablated_heads(adapter, chosen, kinds, all_but_one=all_but_one)
     measures = resolve(adapter, metric, search, tokenize=tokenize)
-    examples = encode(adapter, text, limit=limit, batch_tokens=batch_tokens, seed=seed)
+    examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
     settings = {
         "all_but_one": all_but_one,
         "rescale": rescale,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ from headtool.analysis.correlation import correlate as correlate_importance
 from headtool.analysis.importance import Importance
 from headtool.analysis.kinds import of_kinds
 from headtool.analysis.partial_conjunction import replicate
+from headtool.data.drawing import LimitOrder
 from headtool.engine.measurement import measure, resolve
 from headtool.engine.provenance import provenance
 from headtool.engine.units import Executor, in_turn
@@ -89,6 +91,7 @@ def correlate(
     permutations: int = 10_000,
     resamples: int = 2_000,
     limit: int | None = None,
+    limit_order: LimitOrder = "seeded",
     batch_tokens: int = 4096,
     seed: int = 0,
     execute: Executor = in_turn,
@@ -119,6 +122,8 @@ def correlate(
         Bootstrap resamples of the examples.
     limit
         Examples of each data set to use; None for all.
+    limit_order
+        ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
         Tokens in a batch, padding included.
     seed
@@ -145,7 +150,8 @@ def correlate(
     0  builtin:nli/matched  builtin:nli/mismatched       32
     """
     kinds = None if kinds is None else tuple(kinds)
-    texts = [read_data(one, model, limit=limit) for one in data]
+    read = partial(read_data, limit=limit, limit_order=limit_order, seed=seed)
+    texts = [read(one, model) for one in data]
     adapter = open_model(model)
     heads = adapter.sites.restrict(kinds).heads
     masks = [item.mask for item in single_masks(adapter.sites, heads)]
@@ -153,7 +159,7 @@ def correlate(
     measured: list[_Measured] = []
     sources: dict[str, Any] = {}
     for text in texts:
-        examples = encode(adapter, text, limit=limit, batch_tokens=batch_tokens, seed=seed)
+        examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
         found = measure(
             adapter,
             examples,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,10 +12,11 @@ import numpy as np
 
 from headtool.analysis.dynamics import relative
 from headtool.data import TextData
+from headtool.data.drawing import LimitOrder
 from headtool.engine.measurement import resolve
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import ModelSource, open_model
-from headtool.experiments.splitting import split_data
+from headtool.experiments.splitting import Split, split_data
 from headtool.experiments.stages import Stages
 from headtool.heads import HeadMask, Kind
 from headtool.masks.order import families, one_shot_closed
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Course"]
 
+_LOG = logging.getLogger("headtool")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Course:
@@ -34,10 +38,10 @@ class Course:
 
     Attributes
     ----------
-    method, data, select_data, kinds, metric, search, steps, keep_one_per_layer, limit, batch_tokens
+    method, data, select_data, kinds, metric, search, steps, keep_one_per_layer, limit, limit_order
         As `headtool.dynamics` was asked for them; the data sets are read.
-    seed, loading
-        Seed of everything random, and how to load the checkpoints.
+    batch_tokens, seed, loading
+        Tokens in a batch, seed of everything random, and how to load the checkpoints.
     """
 
     method: Method
@@ -49,6 +53,7 @@ class Course:
     steps: str
     keep_one_per_layer: bool
     limit: int | None
+    limit_order: LimitOrder
     batch_tokens: int
     seed: int
     loading: ModelSource
@@ -69,6 +74,7 @@ class Course:
             "steps": self.steps,
             "keep_one_per_layer": self.keep_one_per_layer,
             "limit": self.limit,
+            "limit_order": self.limit_order,
             "batch_tokens": self.batch_tokens,
             "seed": self.seed,
             **loading,
@@ -98,7 +104,17 @@ class Course:
         if not kept.holds_any:
             self._check(checkpoints)
         for name, spec in checkpoints:
-            score, curve, sources[name] = self._one(name, self._open(spec), kept)
+            model = self._open(spec)
+            split = split_data(
+                model,
+                [self.data],
+                self.select_data,
+                batch_tokens=self.batch_tokens,
+                seed=self.seed,
+            )
+            for note in split.notes if not sources else ():
+                _LOG.warning("%s", note)
+            score, curve, sources[name] = self._one(name, model, split, kept)
             scores.append(score.assign(checkpoint=name))
             curves.append(curve)
         return pd.concat(scores, ignore_index=True), pd.concat(curves, ignore_index=True), sources
@@ -119,7 +135,7 @@ class Course:
                 )
 
     def _one(
-        self, name: str, model: ModelAdapter, kept: Stages
+        self, name: str, model: ModelAdapter, split: Split, kept: Stages
     ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
         import pandas as pd
 
@@ -127,14 +143,6 @@ class Course:
         metric = measures.metric
         sites = model.sites.restrict(self.kinds)
         (family,) = families(sites, self.steps, keep_one=self.keep_one_per_layer, per_kind=False)
-        split = split_data(
-            model,
-            [self.data],
-            self.select_data,
-            limit=self.limit,
-            batch_tokens=self.batch_tokens,
-            seed=self.seed,
-        )
         result = kept.scores(
             f"{name}.scores",
             lambda: self.method.score(

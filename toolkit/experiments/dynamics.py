@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.analysis.dynamics import prunability, rank_stability
+from headtool.data.drawing import LimitOrder
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
 from headtool.experiments.checkpoints import find_checkpoints, stamp
@@ -105,6 +107,7 @@ def dynamics(
     steps: str = "20%",
     keep_one_per_layer: bool = False,
     limit: int | None = None,
+    limit_order: LimitOrder = "seeded",
     batch_tokens: int = 4096,
     seed: int = 0,
     loading: ModelSource | None = None,
@@ -143,6 +146,8 @@ def dynamics(
         Never remove the last head of a layer.
     limit
         Examples of each data set to use; None for all.
+    limit_order
+        ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
         Tokens in a batch, padding included.
     seed
@@ -189,8 +194,9 @@ def dynamics(
         check_figure(picture, kept=kept_figure, force=force)
     if isinstance(data, DataSource) and data.spec is None:
         raise HeadtoolError("`data` is missing: name the data that the checkpoints are tried on")
-    text = read_data(data, found[0][1], limit=limit)
-    chooser = None if select_data is None else read_data(select_data, found[0][1], limit=limit)
+    read = partial(read_data, limit=limit, limit_order=limit_order, seed=seed)
+    text = read(data, found[0][1])
+    chooser = None if select_data is None else read(select_data, found[0][1])
     like = loading or ModelSource()
     job = Course(
         method=scorer,
@@ -202,6 +208,7 @@ def dynamics(
         steps=steps,
         keep_one_per_layer=keep_one_per_layer,
         limit=limit,
+        limit_order=limit_order,
         batch_tokens=batch_tokens,
         seed=seed,
         loading=like,

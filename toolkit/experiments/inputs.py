@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from headtool.data import TextData, load_data
+from headtool.data.drawing import Drawn, LimitOrder, check_limit, drawn_rows
 from headtool.errors import HeadtoolError
+from headtool.experiments.classes import class_notes
 from headtool.results.runs import read_run
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ __all__ = [
     "open_model",
     "open_outcomes",
     "read_data",
+    "tokenise",
 ]
 
 _LOG = logging.getLogger("headtool")
@@ -99,8 +102,10 @@ def read_data(
     model: ModelAdapter | ModelSource | str,
     *,
     limit: int | None = None,
+    limit_order: LimitOrder = "seeded",
+    seed: int = 0,
 ) -> TextData:
-    """Read a data set; its first `limit` examples, or all of a running text.
+    """Read a data set, or so many of its examples.
 
     Parameters
     ----------
@@ -110,6 +115,10 @@ def read_data(
         The model it is for, which need not be loaded.
     limit
         Most examples; None for all. A running text becomes examples only in `encode`.
+    limit_order
+        ``seeded`` draws the examples, ``first`` takes the first; see `TextData.draw`.
+    seed
+        Seed of the draw.
 
     Raises
     ------
@@ -117,7 +126,8 @@ def read_data(
         If it cannot be read, or none is named and the model has no built-in one.
     """
     if isinstance(data, TextData):
-        return data if limit is None or data.kind == "text" else data.head(limit)
+        check_limit(limit, limit_order)
+        return data if limit is None else data.draw(limit, order=limit_order, seed=seed)
     source = data if isinstance(data, DataSource) else DataSource(data)
     spec = source.spec
     if spec is None:
@@ -131,18 +141,40 @@ def read_data(
                 f"`data` is missing: the built-in sets are for the built-in models, not for {name}"
             )
         spec = _BUILTIN_DATA[name]
-    return load_data(spec, columns=source.columns, limit=limit)
+    return load_data(spec, columns=source.columns, limit=limit, limit_order=limit_order, seed=seed)
 
 
 def encode(
     model: ModelAdapter,
     data: TextData,
     *,
-    limit: int | None = None,
+    batch_tokens: int = 4096,
+    seed: int = 0,
+) -> Examples:
+    """Tokenise a data set, and warn of what makes its results misleading.
+
+    Parameters
+    ----------
+    model, data, batch_tokens, seed
+        As for `tokenise`, which warns of examples that were cut; this also warns of one class
+        alone, and of classes that a limit leaves out.
+    """
+    examples = tokenise(model, data, batch_tokens=batch_tokens, seed=seed)
+    for note in class_notes([examples]):
+        _LOG.warning("%s", note)
+    return examples
+
+
+def tokenise(
+    model: ModelAdapter,
+    data: TextData,
+    *,
     batch_tokens: int = 4096,
     seed: int = 0,
 ) -> Examples:
     """Tokenise a data set, and warn of examples that were cut to the model's length.
+
+    Blocks of a running text are drawn here, spread over it; see `TextData.draw`.
 
     Parameters
     ----------
@@ -150,16 +182,14 @@ def encode(
         The model.
     data
         The data set, as `read_data` returned it.
-    limit
-        Most examples; a running text is cut into blocks only here.
     batch_tokens
         Tokens in a batch, padding included.
     seed
         Seed of whatever encoding draws, such as the masked tokens of a masked language model.
     """
     examples = model.encode(data, batch_tokens=batch_tokens, seed=seed)
-    if limit is not None and len(examples) > limit:
-        examples = examples.head(limit)
+    if data.kind == "text" and data.drawn is not None:
+        examples = _drawn_blocks(examples, data.drawn)
     if examples.truncated:
         _LOG.warning(
             "%s: %d of %d examples were cut to the model's length",
@@ -168,6 +198,18 @@ def encode(
             len(examples),
         )
     return examples
+
+
+def _drawn_blocks(examples: Examples, drawn: Drawn) -> Examples:
+    """As many blocks of a running text as a limit asks for."""
+    count = len(examples)
+    made: Drawn | None = replace(drawn, of=count)
+    if drawn.limit < count:
+        blocks = drawn_rows(count, drawn.limit, order=drawn.order, seed=drawn.seed)
+        examples = examples.take(blocks)
+    elif drawn.of <= drawn.limit:  # nor were documents left out
+        made = None
+    return replace(examples, data=replace(examples.data, drawn=made))
 
 
 class HasOutcomes(Protocol):

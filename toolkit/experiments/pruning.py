@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headtool.data.drawing import LimitOrder
 from headtool.engine.measurement import measure
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError, unknown
@@ -107,6 +108,7 @@ def prune(
     data: DataLike | None = None,
     metric: str | None = None,
     limit: int | None = None,
+    limit_order: LimitOrder = "seeded",
     batch_tokens: int = 4096,
     seed: int = 0,
     out: Path | str | None = None,
@@ -155,6 +157,8 @@ def prune(
         The metric; None for the task's own. It comes with the loss.
     limit
         Examples to use; None for all.
+    limit_order
+        ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
         Tokens in a batch, padding included.
     seed
@@ -204,13 +208,15 @@ def prune(
     if bake and onnx:
         raise HeadtoolError("`onnx` exports the smaller model; leave `bake` out")
     opened = None if scores is None else open_scores(scores)
-    text = read_data(data, model, limit=limit) if on_data or rescale is not None else None
+    text = None
+    if on_data or rescale is not None:
+        text = read_data(data, model, limit=limit, limit_order=limit_order, seed=seed)
     adapter = open_model(model)
     if onnx:
         check_exportable(adapter)
     examples = None
     if text is not None:
-        examples = encode(adapter, text, limit=limit, batch_tokens=batch_tokens, seed=seed)
+        examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
 
     def choose(by: str) -> HeadMask:
         return choice.of(adapter, opened, unit=by, seed=seed)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headtool.data.drawing import LimitOrder, check_limit
 from headtool.errors import HeadtoolError, unknown
 from headtool.searching import Search
 
@@ -66,6 +67,8 @@ class Request:
         On how many random halves of the selection examples every method scores again; 0: none.
     limit
         Examples of each data set; None for all.
+    limit_order
+        ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
         Tokens in a batch, padding included.
     seed
@@ -103,6 +106,7 @@ class Request:
     resamples: int | None = None
     stability: int = 0
     limit: int | None = None
+    limit_order: LimitOrder = "seeded"
     batch_tokens: int = 4096
     seed: int = 0
 
@@ -129,10 +133,11 @@ class Request:
             raise HeadtoolError(
                 f"`stability` must be at least 2, or 0 for none, got {self.stability}"
             )
-        for name, least in (("draws", 0), ("resamples", 1), ("limit", 1), ("batch_tokens", 1)):
+        for name, least in (("draws", 0), ("resamples", 1), ("batch_tokens", 1)):
             value = getattr(self, name)
             if value is not None and value < least:
                 raise HeadtoolError(f"`{name}` must be at least {least}, got {value}")
+        check_limit(self.limit, self.limit_order)
         for name, most, cost in _COSTS:
             value = getattr(self, name)
             if value is not None and value > most:

@@ -12,6 +12,7 @@ from headtool.analysis.comparison import Comparison, read_comparison
 from headtool.analysis.role_runs import check_model, read_roles
 from headtool.analysis.roles import check_thresholds, role_table, surviving_roles
 from headtool.data.conllu import Treebank, read_treebank
+from headtool.data.drawing import LimitOrder
 from headtool.engine.provenance import provenance
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
@@ -94,6 +95,7 @@ def roles(
     alpha: float = 0.05,
     kept: Comparison | Path | str | None = None,
     limit: int | None = None,
+    limit_order: LimitOrder = "seeded",
     batch_tokens: int = 4096,
     seed: int = 0,
     out: Path | str | None = None,
@@ -140,6 +142,8 @@ def roles(
         leave?
     limit
         Examples to use; None for all.
+    limit_order
+        ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
         Tokens in a batch, padding included.
     seed
@@ -188,8 +192,12 @@ def roles(
     kinds = None if kinds is None else tuple(kinds)
     folder = None if out is None else Path(out)
     check_output(folder, force=force)
-    trees = read_treebank([str(file) for file in treebank], limit=limit) if treebank else None
-    text = None if trees is not None else read_data(data, model, limit=limit)
+    text = trees = None
+    if treebank:
+        files = [str(file) for file in treebank]
+        trees = read_treebank(files, limit=limit, limit_order=limit_order, seed=seed)
+    else:
+        text = read_data(data, model, limit=limit, limit_order=limit_order, seed=seed)
     adapter = open_model(model)
     request = request_roles(
         adapter, trees, kinds=kinds, roles=roles, common=common, frequencies=frequencies
@@ -201,7 +209,7 @@ def roles(
         examples, parses, described = _parsed(pieces, trees, batch_tokens)
     else:
         assert text is not None
-        examples = encode(adapter, text, limit=limit, batch_tokens=batch_tokens, seed=seed)
+        examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
     settings = {
         "roles": list(request.roles),
         "kinds": list(request.kinds),
@@ -298,6 +306,7 @@ def _parsed(
     described = {
         "treebank": {
             "spec": trees.spec,
+            "drawn": None if trees.drawn is None else trees.drawn.described(),
             "sha256": trees.fingerprint,
             "sentences": total,
             "too_long": parsed.too_long,

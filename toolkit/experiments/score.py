@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headtool.data.drawing import LimitOrder
 from headtool.engine.provenance import provenance
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
@@ -80,6 +81,7 @@ def score(
     kinds: Iterable[Kind] | None = None,
     metric: str | None = None,
     limit: int | None = None,
+    limit_order: LimitOrder = "seeded",
     batch_tokens: int = 4096,
     seed: int = 0,
     out: Path | str | None = None,
@@ -104,6 +106,8 @@ def score(
         For methods that measure the model, such as ``ablation``; None for the task's own.
     limit
         Examples to use; None for all.
+    limit_order
+        ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
         Tokens in a batch, padding included.
     seed
@@ -140,12 +144,12 @@ def score(
     folder = None if out is None else Path(out)
     kinds = None if kinds is None else tuple(kinds)
     check_output(folder, force=force)
-    text = read_data(data, model, limit=limit)
+    text = read_data(data, model, limit=limit, limit_order=limit_order, seed=seed)
     adapter = open_model(model)
     if metric is not None:
         _check_metric(metric, adapter, chosen)
     adapter.sites.restrict(kinds)  # an error here costs no work
-    examples = encode(adapter, text, limit=limit, batch_tokens=batch_tokens, seed=seed)
+    examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
     description = provenance(
         adapter,
         examples,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headtool.analysis.sequential import SequentialTest
+from headtool.data.drawing import LimitOrder
 from headtool.engine.evaluation import evaluate
 from headtool.engine.provenance import provenance
 from headtool.engine.units import Executor, in_turn
@@ -70,6 +71,7 @@ def ablate_sequentially(
     kinds: Iterable[Kind] | None = None,
     margin: float = 0.01,
     limit: int | None = None,
+    limit_order: LimitOrder = "seeded",
     batch_tokens: int = 4096,
     seed: int = 0,
     out: Path | str | None = None,
@@ -96,6 +98,8 @@ def ablate_sequentially(
         Accuracy that a removable head may cost.
     limit
         Examples to use; None for all.
+    limit_order
+        ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
         Tokens in a batch, padding included.
     seed
@@ -128,7 +132,7 @@ def ablate_sequentially(
     chosen = heads_to_ablate(heads, kinds)
     folder = None if out is None else Path(out)
     check_output(folder, force=force)
-    text = read_data(data, model, limit=limit)
+    text = read_data(data, model, limit=limit, limit_order=limit_order, seed=seed)
     adapter = open_model(model)
     ablated = ablated_heads(adapter, chosen, kinds)
     if adapter.task != "classification":
@@ -136,7 +140,7 @@ def ablate_sequentially(
             "sequential tests need outcomes within bounds, such as right or wrong; "
             f"{adapter.spec} is a {adapter.task} model, whose loss has none"
         )
-    examples = encode(adapter, text, limit=limit, batch_tokens=batch_tokens, seed=seed)
+    examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
     settings = {
         "all_but_one": False,
         "rescale": False,

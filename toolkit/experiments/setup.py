@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -35,6 +36,8 @@ from headtool.results.scores import head_frame
 from headtool.searching import Search
 
 __all__ = ["Setup", "set_up"]
+
+_LOG = logging.getLogger("headtool")
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,10 +154,11 @@ def set_up(
         )
     known = read_roles(Path(roles)) if isinstance(roles, str | Path) else roles
     given = [data] if data is None or isinstance(data, TextData | DataSource | str) else list(data)
-    texts = [read_data(each, model, limit=request.limit) for each in given]
-    selecting = None
-    if select_data is not None:
-        selecting = read_data(select_data, model, limit=request.limit)
+    read = partial(
+        read_data, limit=request.limit, limit_order=request.limit_order, seed=request.seed
+    )
+    texts = [read(each, model) for each in given]
+    selecting = None if select_data is None else read(select_data, model)
     for one in replicates:
         if not isinstance(one, ModelAdapter):
             check_model(one if isinstance(one, str) else one.spec)
@@ -167,10 +171,10 @@ def set_up(
         check_roles(known, described, head_frame(sites))
     groups = _families(sites, request)
     measures = resolve(adapter, request.metric, request.search)
-    tokenise = partial(
-        split_data, limit=request.limit, batch_tokens=request.batch_tokens, seed=request.seed
-    )
+    tokenise = partial(split_data, batch_tokens=request.batch_tokens, seed=request.seed)
     split = tokenise(adapter, texts, selecting)
+    for note in split.notes:
+        _LOG.warning("%s", note)
     _check_stability(request.stability, split)
     return Setup(
         name=name,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -11,8 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headtool.data import TextData
+from headtool.engine.provenance import data_provenance
 from headtool.errors import HeadtoolError
-from headtool.experiments.inputs import encode
+from headtool.experiments.classes import class_notes, selection_notes
+from headtool.experiments.inputs import tokenise
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 
@@ -38,6 +40,8 @@ class Split:
         The data set that selects, and the same if it was asked for, else None.
     frame
         Columns data, example and split; see `headtool.analysis.comparison`.
+    notes
+        What makes results on them misleading: one class alone, or classes that are missing.
     """
 
     selection: Examples
@@ -45,6 +49,7 @@ class Split:
     selection_spec: str
     select_data: str | None
     frame: pd.DataFrame
+    notes: tuple[str, ...] = ()
 
     @property
     def first(self) -> Examples:
@@ -54,12 +59,12 @@ class Split:
     @property
     def sources(self) -> dict[str, dict[str, Any]]:
         """Provenance of the evaluation examples by data set."""
-        return {spec: _source(examples) for spec, examples in self.evaluation.items()}
+        return {spec: data_provenance(examples) for spec, examples in self.evaluation.items()}
 
     @property
     def selection_source(self) -> dict[str, Any]:
         """Provenance of the examples that select."""
-        return _source(self.selection)
+        return data_provenance(self.selection)
 
 
 def split_data(
@@ -67,7 +72,6 @@ def split_data(
     data: Sequence[TextData],
     select_data: TextData | None,
     *,
-    limit: int | None,
     batch_tokens: int,
     seed: int,
 ) -> Split:
@@ -81,8 +85,8 @@ def split_data(
         The data sets, as `headtool.experiments.inputs.read_data` returned them.
     select_data
         The one that selects heads; None halves the first.
-    limit, batch_tokens, seed
-        As for `headtool.experiments.inputs.encode`; the seed also draws the halves.
+    batch_tokens, seed
+        As for `headtool.experiments.inputs.tokenise`; the seed also draws the halves.
 
     Raises
     ------
@@ -92,7 +96,7 @@ def split_data(
     import pandas as pd
 
     _check_different([*data, *([] if select_data is None else [select_data])])
-    encoded = partial(encode, model, limit=limit, batch_tokens=batch_tokens, seed=seed)
+    encoded = partial(tokenise, model, batch_tokens=batch_tokens, seed=seed)
     first, *others = data
     rows = []
     if select_data is not None:
@@ -125,7 +129,19 @@ def split_data(
         (select_data or first).spec,
         None if select_data is None else select_data.spec,
         pd.concat(frames, ignore_index=True),
+        tuple(_notes(selection, evaluated, halved=select_data is None)),
     )
+
+
+def _notes(
+    selection: Examples, evaluated: Mapping[str, Examples], *, halved: bool
+) -> Iterator[str]:
+    first, *others = evaluated.values()
+    for parts in ([selection, first],) if halved else ([selection], [first]):
+        yield from class_notes(parts)
+    yield from selection_notes(selection, first)
+    for other in others:
+        yield from class_notes([other])
 
 
 _USES = ("selection", "evaluation")
@@ -155,13 +171,3 @@ def _check_different(data: Sequence[TextData]) -> None:
                     f"{text.spec} holds the same as {other.spec}, so that one would select heads "
                     "for the other or agree with it by construction; leave one out"
                 )
-
-
-def _source(examples: Examples) -> dict[str, Any]:
-    return {
-        "spec": examples.data.spec,
-        "examples": len(examples),
-        "truncated": examples.truncated,
-        "batch_tokens": examples.batch_tokens,
-        "sha256": examples.data.fingerprint,
-    }

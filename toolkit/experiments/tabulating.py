@@ -49,7 +49,7 @@ def tabulate(
         seed=request.seed,
     )
     settings = dict(assembled.settings)
-    settings["notes"] = [*settings["notes"], *others.notes]
+    settings["notes"] = [*setup.split.notes, *settings["notes"], *others.notes]
     settings["replicates"] = dict(others.models)
     tables = {
         **assembled.tables,

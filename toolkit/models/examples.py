@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -73,6 +74,13 @@ class Examples:
         for row in self.rows:
             digest.update(repr(sorted(row.items())).encode())
         return digest.hexdigest()
+
+    @cached_property
+    def classes(self) -> dict[str, int]:
+        """How many examples have each label, as the data write it; empty where none are classes."""
+        if not isinstance(self.rows[0].get("target"), int):  # that of a regression is no int
+            return {}
+        return dict(sorted(Counter(label.strip() for label in self.data.columns["label"]).items()))
 
     def take(self, index: NDArray[np.int64]) -> Examples:
         """Some of the examples, in the order of `index`."""

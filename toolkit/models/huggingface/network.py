@@ -131,7 +131,7 @@ class HuggingFaceNetwork(ModelAdapter):
         raw = data.columns["label"]
         targets: list[float | int]
         if self.task == "regression":
-            targets = regression_targets(raw, spec=data.spec).tolist()
+            targets = regression_targets(raw, spec=data.spec, rows=data.rows).tolist()
         else:
             targets = match_labels(raw, self._label2id(), spec=data.spec).tolist()
         rows, truncated = self._tokens(*texts)
