@@ -45,9 +45,9 @@ class Ablation(Method):
     >>> scores = headtool.get_method("ablation")(signal="loss").score(model, examples)
     >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr", "loss"]].round(2)
         layer  head  score  stderr  loss
-    15      1     7   4.53    1.38  4.54
-    7       0     7   4.35    1.43  4.35
-    2       0     2   0.72    0.72  0.73
+    7       0     7   4.05    1.51  4.06
+    15      1     7   2.31    1.19  2.31
+    13      1     5   0.98    0.98  0.98
 
     The outcomes hold the loss of each example under each mask, with the whole model apart:
 

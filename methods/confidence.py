@@ -41,9 +41,9 @@ class Confidence(Method):
     >>> scores = headtool.get_method("confidence")().score(model, examples)
     >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(2)
         layer  head  score  stderr
-    15      1     7   0.63    0.03
-    13      1     5   0.62    0.03
-    17      2     1   0.60    0.06
+    16      2     0   0.71    0.06
+    22      2     6   0.66    0.06
+    15      1     7   0.58    0.03
     """
 
     name: ClassVar[str] = "confidence"

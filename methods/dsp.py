@@ -119,8 +119,8 @@ class Dsp(GateTraining):
     24
     >>> scores.tables["evaluation"][["model", "heads", "accuracy"]]
                               model  heads  accuracy
-    0                   whole model     32      1.00
-    1  kept heads, original weights     24      0.75
+    0                   whole model     32       1.0
+    1  kept heads, original weights     24       0.5
     """
 
     name: ClassVar[str] = "dsp"

@@ -102,8 +102,8 @@ class Gates(GateTraining):
     24
     >>> scores.tables["evaluation"][["model", "heads", "accuracy"]]
                               model  heads  accuracy
-    0                   whole model     32       1.0
-    1  kept heads, original weights     24       1.0
+    0                   whole model     32      1.00
+    1  kept heads, original weights     24      0.75
     """
 
     name: ClassVar[str] = "gates"

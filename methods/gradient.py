@@ -59,9 +59,9 @@ class Gradient(Method):
     >>> scores = gradient.score(model, examples)
     >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(3)
         layer  head  score  stderr
-    15      1     7  0.975   0.002
-    4       0     4  0.910   0.004
-    22      2     6  0.687   0.005
+    15      1     7  0.813   0.002
+    16      2     0  0.790   0.010
+    2       0     2  0.690   0.023
     """
 
     name: ClassVar[str] = "gradient"

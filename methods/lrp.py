@@ -62,9 +62,9 @@ class Lrp(Method):
     >>> scores = headtool.get_method("lrp")(rule="attnlrp").score(model, examples)
     >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(2)
         layer  head  score  stderr
-    15      1     7   0.31    0.06
-    30      3     6   0.26    0.05
-    2       0     2   0.22    0.04
+    15      1     7   0.28    0.07
+    22      2     6   0.22    0.04
+    2       0     2   0.19    0.06
 
     They are shares: those of a layer's heads add up to one.
 

@@ -54,12 +54,12 @@ class Shapley(Method):
     >>> scores = headtool.get_method("shapley")(permutations=4).score(model, examples)
     >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(3)
         layer  head  score  stderr
-    15      1     7  0.281   0.031
-    7       0     7  0.219   0.094
-    0       0     0  0.094   0.094
+    7       0     7  0.281   0.031
+    21      2     5  0.156   0.031
+    15      1     7  0.125   0.062
     >>> row = scores.tables["estimate"].loc[0]
     >>> float(row["all heads"]), float(row["no heads"]), float(row["sum of scores"])
-    (1.0, 0.375, 0.625)
+    (1.0, 0.25, 0.75)
     """
 
     name: ClassVar[str] = "shapley"

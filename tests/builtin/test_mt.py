@@ -397,7 +397,9 @@ def test_every_kind_of_attention_matters_and_heads_differ(loaded: tuple[Any, Any
     heads = model.sites.heads
     masks = [HeadMask.without(model.sites, [h for h in heads if h.kind == kind]) for kind in KINDS]
     masks += [HeadMask.without(model.sites, [head]) for head in heads]
-    outcomes = evaluate(model, model.encode(load_data("builtin:mt/test", limit=80)), masks)
+    outcomes = evaluate(
+        model, model.encode(load_data("builtin:mt/test", limit=80, limit_order="first")), masks
+    )
     tokens = outcomes.whole["tokens"].sum()
     whole = outcomes.whole["loss"].sum() / tokens
     expected = measure(*loaded, mt.examples("test", n=80))["loss"]

@@ -84,7 +84,7 @@ def load_data(
     >>> len(data), data.kind
     (8, 'classification')
     >>> data.columns["text_a"][0], data.columns["text_b"][0], data.columns["label"][0]
-    ('Not all fiddlers sang indoors.', 'At least three musicians sang indoors.', 'neutral')
+    ('Either Rosa or Olga coughed slowly.', 'Rosa did not cough today.', 'neutral')
     """
     check_limit(limit, limit_order)
     check_columns(columns or {})

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from headtool.data.messages import quoted
-from headtool.models.base import Examples
+from headtool.models.examples import Examples
 
 __all__ = ["class_notes", "selection_notes"]
 
@@ -41,9 +41,10 @@ def class_notes(parts: Sequence[Examples]) -> list[str]:
             f"{_counted(lost)}; {remedy}"
         )
     if len(counts) == 1:
+        ((only, count),) = counts.items()
         notes.append(
-            f"{data.spec}: all {counts.total()} examples are of class {quoted(next(iter(counts)))}, so that a "
-            "model which always answers it makes no mistake; give examples of every class"
+            f"{data.spec}: all {count} examples are of class {quoted(only)}, so that a model which "
+            "always answers it makes no mistake; give examples of every class"
         )
     return notes
 

@@ -135,8 +135,8 @@ def score(
     >>> found = headtool.score(methods=["gradient", "magnitude"], limit=8, out="scores")
     >>> found["gradient"].frame.nsmallest(2, "rank")[["layer", "head", "score"]].round(2)
         layer  head  score
-    15      1     7   0.92
-    7       0     7   0.70
+    7       0     7   0.91
+    15      1     7   0.85
     >>> found.folder
     PosixPath('scores')
     """

@@ -123,7 +123,7 @@ def ablate_sequentially(
     Examples
     --------
     >>> import headtool
-    >>> decided = headtool.ablate_sequentially("builtin:nli", limit=16, heads=["enc-self.0.1"])
+    >>> decided = headtool.ablate_sequentially("builtin:nli", limit=64, heads=["enc-self.0.1"])
     >>> decided.frame[["kind", "layer", "head", "verdict"]]
            kind  layer  head    verdict
     0  enc-self      0     1  removable
