@@ -53,6 +53,13 @@ class Drawn:
 def check_limit(limit: int | None, order: str) -> None:
     """Refuse a number of rows below one, an unknown order, and an order without a number.
 
+    Parameters
+    ----------
+    limit
+        How many rows; None for all.
+    order
+        Which ones.
+
     Raises
     ------
     HeadtoolError

@@ -27,7 +27,7 @@ def class_notes(parts: Sequence[Examples]) -> list[str]:
         A line for each fault; none where labels are no classes.
     """
     counts = sum((Counter(part.classes) for part in parts), Counter[str]())
-    if not counts:
+    if counts.total() < 2:
         return []
     data, notes = parts[0].data, []
     before = {} if data.drawn is None else data.drawn.labels

@@ -78,7 +78,8 @@ class Examples:
     @cached_property
     def classes(self) -> dict[str, int]:
         """How many examples have each label, as the data write it; empty where none are classes."""
-        if not isinstance(self.rows[0].get("target"), int):  # that of a regression is no int
+        number = self.rows[0].get("target")
+        if self.data.kind != "classification" or not isinstance(number, int):  # a regression's
             return {}
         return dict(sorted(Counter(label.strip() for label in self.data.columns["label"]).items()))
 
