@@ -82,6 +82,8 @@ def agreement(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.agreement import agreement
     >>> scores = {"a": np.array([4.0, 3, 2, 1]), "b": np.array([4.0, 3, 1, 2])}
     >>> agreement(scores, np.zeros(4, int))[["tau_b", "tau_b_p", "rbo"]].round(3)
        tau_b  tau_b_p    rbo
@@ -167,6 +169,8 @@ def kendall_w(scores: Array) -> float:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.agreement import kendall_w
     >>> kendall_w(np.array([[1.0, 2, 3], [1, 2, 3], [2, 1, 3]])).__round__(3)
     0.778
     """
@@ -197,6 +201,8 @@ def rank_biased_overlap(x: Array, y: Array, *, persistence: float = PERSISTENCE)
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.agreement import rank_biased_overlap
     >>> overlap = rank_biased_overlap(np.array([3.0, 2, 1]), np.array([2.0, 3, 1]), persistence=0.5)
     >>> round(overlap, 3)
     0.5
@@ -218,6 +224,8 @@ def expected_overlap(x: Array, y: Array, *, persistence: float = PERSISTENCE) ->
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.agreement import expected_overlap
     >>> x = np.array([3.0, 2, 1])
     >>> round(expected_overlap(x, x, persistence=0.5), 3)
     0.583

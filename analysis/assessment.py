@@ -191,6 +191,9 @@ def assess(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.assessment import assess
+    >>> from headtool.analysis.paired import Paired
     >>> whole = np.ones(200)
     >>> masked = np.ones((2, 200))
     >>> masked[0, :30] = 0

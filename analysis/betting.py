@@ -72,6 +72,8 @@ def log_capital(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.betting import log_capital
     >>> capital, _ = log_capital([[1, 1, 1, 1, 0, 1]], 0.5)
     >>> np.exp(capital).round(2)
     array([[1.39, 2.03, 3.12, 5.01, 1.67, 2.37]])
@@ -128,6 +130,7 @@ def upper_bound(x: ArrayLike, threshold: float, *, total: int | None = None) -> 
 
     Examples
     --------
+    >>> from headtool.analysis.betting import lower_bound, upper_bound
     >>> x = [0, 0, 1, 0, 0, 0, 0, 0, 0, 0]
     >>> round(lower_bound(x, 20), 3), round(upper_bound(x, 20), 3)
     (0.001, 0.524)

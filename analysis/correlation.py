@@ -97,6 +97,8 @@ def correlate(
 
     Examples
     --------
+    >>> from headtool.analysis.importance import Importance
+    >>> from headtool.analysis.correlation import correlate
     >>> heads = [f"enc-self.{layer}.{head}" for layer in range(2) for head in range(3)]
     >>> x = Importance.from_scores("x", heads, [1, 2, 3, 4, 5, 6])
     >>> y = Importance.from_scores("y", heads, [2, 1, 3, 4, 6, 5])
@@ -151,6 +153,7 @@ def fisher_interval(r: float, n_heads: int, *, alpha: float = 0.05) -> tuple[flo
 
     Examples
     --------
+    >>> from headtool.analysis.correlation import fisher_interval
     >>> low, high = fisher_interval(0.5, 50)
     >>> round(low, 3), round(high, 3)
     (0.257, 0.683)

@@ -152,6 +152,7 @@ def draws_needed(alpha: float, methods: int) -> int:
 
     Examples
     --------
+    >>> from headtool.analysis.curves import draws_needed
     >>> draws_needed(0.05, 1), draws_needed(0.05, 4), draws_needed(0.01, 4)
     (79, 319, 1599)
     """

@@ -40,6 +40,8 @@ def relative(values: Array, whole: float, metric: Metric) -> Array:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.dynamics import relative
     >>> from headtool.metrics import get_metric
     >>> relative(np.array([0.9, 0.45]), 0.9, get_metric("accuracy", task="classification"))
     array([1. , 0.5])

@@ -207,6 +207,9 @@ def noninferiority_p(paired: Paired, margin: float) -> Array:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.paired import Paired
+    >>> from headtool.analysis.equivalence import noninferiority_p
     >>> whole, masked = np.ones(1000), np.ones((1, 1000))
     >>> unchanged = Paired.from_values(whole, masked, higher_is_better=True, name="accuracy")
     >>> noninferiority_p(unchanged, 0.01).round(4)

@@ -109,6 +109,8 @@ def head_orders(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.head_permutation import head_orders
     >>> groups, rng = np.array([0, 0, 1]), np.random.default_rng(0)
     >>> orders, exact = head_orders(groups, permutations=10, rng=rng)
     >>> orders.tolist(), exact

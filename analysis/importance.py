@@ -53,6 +53,7 @@ class Importance:
 
     Examples
     --------
+    >>> from headtool.analysis.importance import Importance
     >>> heads = ["enc-self.0.0", "enc-self.0.1"]
     >>> Importance.from_contributions("dev", heads, [[0, 1], [0, 0]]).scores
     array([0. , 0.5])

@@ -54,6 +54,8 @@ def label_columns(heads: Sequence[Head] | None, count: int) -> dict[str, list[st
 
     Examples
     --------
+    >>> from headtool.analysis.labels import label_columns
+    >>> from headtool import Head
     >>> label_columns([Head.parse("enc-self.3.7")], 1)
     {'kind': ['enc-self'], 'layer': [3], 'head': [7]}
     """

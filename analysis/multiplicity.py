@@ -73,6 +73,8 @@ def adjust(p: Array, correction: Correction) -> Array:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.multiplicity import adjust
     >>> adjust(np.array([0.01, 0.04, np.nan, 0.03]), "holm").round(2)
     array([0.03, 0.06,  nan, 0.06])
     """
@@ -148,6 +150,7 @@ def resamples_needed(correction: Correction, alpha: float, n_tests: int) -> int:
 
     Examples
     --------
+    >>> from headtool.analysis.multiplicity import resamples_needed
     >>> resamples_needed("holm", 0.01, 288), resamples_needed("westfall-young", 0.01, 288)
     (28799, 99)
     """
@@ -164,6 +167,7 @@ def default_resamples(correction: Correction, alpha: float, n_tests: int) -> int
 
     Examples
     --------
+    >>> from headtool.analysis.multiplicity import default_resamples
     >>> default_resamples("holm", 0.05, 32), default_resamples("holm", 0.01, 288)
     (10000, 30000)
     """

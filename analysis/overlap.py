@@ -54,6 +54,8 @@ def overlap(kept: Kept, layers: NDArray[np.int64]) -> pd.DataFrame:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.overlap import overlap
     >>> a, b = np.array([True, True, False, False]), np.array([True, False, True, False])
     >>> frame = overlap({"a": {2: a}, "b": {2: b}}, np.array([0, 0, 1, 1]))
     >>> frame[["shared", "jaccard", "p_hypergeometric", "p_within_layers"]].round(3)
@@ -99,6 +101,8 @@ def jaccard(first: NDArray[np.bool_], second: NDArray[np.bool_]) -> float:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.overlap import jaccard
     >>> jaccard(np.array([True, True, False]), np.array([False, True, True])).__round__(3)
     0.333
     """
@@ -128,6 +132,8 @@ def shared_distribution(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.overlap import shared_distribution
     >>> half = np.array([True, True, False, False])
     >>> shared_distribution(half, half, np.zeros(4, int)).round(3)
     array([0.167, 0.667, 0.167])

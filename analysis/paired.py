@@ -67,6 +67,7 @@ class Paired:
 
     Examples
     --------
+    >>> from headtool.analysis.paired import Paired
     >>> whole, masked = [1, 1, 0, 1], [[1, 0, 0, 1], [1, 1, 1, 1]]
     >>> Paired.from_values(whole, masked, higher_is_better=True).delta
     array([-0.25,  0.25])

@@ -100,6 +100,7 @@ def partial_conjunction_p(p: ArrayLike, *, combination: Combination = "bonferron
 
     Examples
     --------
+    >>> from headtool.analysis.partial_conjunction import partial_conjunction_p
     >>> partial_conjunction_p([0.03, 0.001, 0.2]).round(3)
     array([0.003, 0.06 , 0.2  ])
     """

@@ -191,6 +191,7 @@ def discordance_bound(discordant: ArrayLike, n: int) -> Array:
 
     Examples
     --------
+    >>> from headtool.analysis.power import discordance_bound
     >>> discordance_bound([0, 3], 300).round(4)
     array([0.0099, 0.0256])
     """

@@ -38,6 +38,8 @@ def pearson(x: Array, y: Array) -> Array:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.rank_correlation import pearson
     >>> pearson(np.array([[1.0, 2, 3], [1, 1, 1]]), np.array([[1.0, 3, 2]]))
     array([0.5, nan])
     """
@@ -56,6 +58,8 @@ def spearman(x: Array, y: Array) -> Array:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.rank_correlation import spearman
     >>> spearman(np.array([[1.0, 2, 9]]), np.array([[4.0, 5, 6]]))
     array([1.])
     """
@@ -75,6 +79,8 @@ def kendall(x: Array, y: Array) -> Array:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.rank_correlation import kendall
     >>> kendall(np.array([[1.0, 2, 3, 4]]), np.array([[1.0, 2, 4, 3]])).round(3)
     array([0.667])
     """

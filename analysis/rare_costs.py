@@ -87,6 +87,8 @@ def low_cost_p(costs: Array, margin: float) -> Array:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.rare_costs import low_cost_p
     >>> costs = np.zeros((2, 1000))
     >>> costs[:, 0] = 2.0
     >>> low_cost_p(costs, 0.01).round(4)  # one example of 1,000: P(Poisson(5) <= 1)

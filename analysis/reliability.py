@@ -41,6 +41,7 @@ def spearman_brown(reliability: float, factor: float = 2.0) -> float:
 
     Examples
     --------
+    >>> from headtool.analysis.reliability import spearman_brown
     >>> round(spearman_brown(0.5), 3)
     0.667
     """
@@ -92,6 +93,7 @@ def disattenuate(
 
     Examples
     --------
+    >>> from headtool.analysis.reliability import disattenuate
     >>> round(disattenuate(0.42, 0.6, 0.7), 3)
     0.648
     """

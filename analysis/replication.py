@@ -115,6 +115,8 @@ def layer_ranks(scores: Array, layers: NDArray[np.int64]) -> Array:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.replication import layer_ranks
     >>> layer_ranks(np.array([0.1, 0.4, 0.9, 0.2]), np.array([0, 0, 1, 1]))
     array([2., 3.])
     """

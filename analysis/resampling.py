@@ -56,6 +56,7 @@ def blocks(resamples: int, rows: int) -> Iterator[int]:
 
     Examples
     --------
+    >>> from headtool.analysis.resampling import blocks
     >>> list(blocks(10, 4))
     [4, 4, 2]
     """
@@ -102,6 +103,8 @@ def counts_of(drawn: NDArray[np.int64], n: int) -> NDArray[np.int64]:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.resampling import counts_of
     >>> counts_of(np.array([[0, 2, 2], [1, 1, 1]]), 3).tolist()
     [[1, 0, 2], [0, 3, 0]]
     """
@@ -197,6 +200,8 @@ def swap_patterns(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.resampling import swap_patterns
     >>> (block,) = swap_patterns(2, resamples=4, rows=4, rng=np.random.default_rng(0))
     >>> block.tolist()
     [[0, 0], [1, 0], [0, 1], [1, 1]]

@@ -103,6 +103,8 @@ class SequentialTest:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.sequential import SequentialTest
     >>> test = SequentialTest(["dec-self.0.0", "dec-self.0.1"], margin=0.05, total=1000)
     >>> hurts, nothing = -np.ones(100), np.zeros(100)
     >>> test.update([hurts, nothing])

@@ -102,6 +102,7 @@ def mcnemar_p(only_first: ArrayLike, only_second: ArrayLike, *, mid_p: bool = Fa
 
     Examples
     --------
+    >>> from headtool.analysis.significance import mcnemar_p
     >>> mcnemar_p([5, 2, 0], [0, 2, 0])
     array([0.0625, 1.    , 1.    ])
     """

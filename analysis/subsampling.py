@@ -98,6 +98,8 @@ def complementary_halves(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.analysis.subsampling import complementary_halves
     >>> complementary_halves(4, 2, np.random.default_rng(0))
     [array([0, 2]), array([1, 3])]
     """
@@ -292,6 +294,7 @@ def false_bound(kept: int, heads: int, subsamples: int, *, threshold: float = ST
 
     Examples
     --------
+    >>> from headtool.analysis.subsampling import false_bound
     >>> false_bound(8, 64, 20), false_bound(32, 64, 20)
     (1.25, 20.0)
     """

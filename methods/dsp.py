@@ -45,6 +45,8 @@ def gumbel_top_k(weights: Tensor, noise: Tensor, *, heads: int, temperature: flo
 
     Examples
     --------
+    >>> import torch
+    >>> from headtool.methods.dsp import gumbel_top_k
     >>> weights, noise = torch.tensor([0.2, -1.0, 0.7]), torch.zeros(3)
     >>> gumbel_top_k(weights, noise, heads=2, temperature=0.01).round(decimals=2).tolist()
     [1.0, 0.0, 1.0]
@@ -76,6 +78,8 @@ def straight_through_top_k(weights: Tensor, *, heads: int) -> Tensor:
 
     Examples
     --------
+    >>> import torch
+    >>> from headtool.methods.dsp import straight_through_top_k
     >>> weights = torch.tensor([0.2, -1.0, 0.7], requires_grad=True)
     >>> gates = straight_through_top_k(weights, heads=2)
     >>> gates.tolist()

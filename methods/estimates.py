@@ -25,6 +25,8 @@ def highest(score: NDArray[np.float64], heads: int) -> NDArray[np.bool_]:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.methods.estimates import highest
     >>> highest(np.array([0.3, 0.9, 0.3, 0.1]), 2).tolist()
     [True, True, False, False]
     """
@@ -71,6 +73,8 @@ def ratio_of_sums(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.methods.estimates import influence_stderr, ratio_of_sums
     >>> ratio, influence = ratio_of_sums(np.array([[1.0], [3.0]]), np.array([[2.0], [2.0]]))
     >>> ratio.tolist(), influence.tolist()
     ([1.0], [[-0.5], [0.5]])

@@ -41,6 +41,8 @@ def sample_gate(log_alpha: Tensor, uniform: Tensor) -> Tensor:
 
     Examples
     --------
+    >>> import torch
+    >>> from headtool.methods.gates import sample_gate
     >>> sample_gate(torch.tensor([-3.0, 0.0, 3.0]), torch.tensor([0.5, 0.5, 0.5])).tolist()
     [0.0, 0.5, 1.0]
     """
@@ -59,6 +61,8 @@ def open_probability(log_alpha: Tensor) -> Tensor:
 
     Examples
     --------
+    >>> import torch
+    >>> from headtool.methods.gates import open_probability
     >>> [round(p, 3) for p in open_probability(torch.tensor([-2.5, 0.0, 2.5])).tolist()]
     [0.153, 0.688, 0.964]
     """

@@ -28,6 +28,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
     Examples
     --------
+    >>> from headtool.errors import nearest
     >>> nearest("gradiant", ["ablation", "gradient"])
     "; did you mean 'gradient'?"
     >>> nearest("zzz", ["ablation", "gradient"])
@@ -54,6 +55,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> HeadtoolError:
 
     Examples
     --------
+    >>> from headtool.errors import unknown
     >>> print(unknown("method", "gradiant", ["ablation", "gradient"]))
     unknown method 'gradiant'; did you mean 'gradient'? (known: ablation, gradient)
     """

@@ -32,6 +32,7 @@ class Search:
 
     Examples
     --------
+    >>> from headtool import Search
     >>> Search(beam=1)
     Search(beam=1, length_penalty=None, max_length=None)
     """

@@ -34,6 +34,7 @@ def element(name: str, *children: object, **attributes: object) -> Markup:
 
     Examples
     --------
+    >>> from headtool.reports.charts.svg import element
     >>> print(element("text", "a < b", x=1.5, class_="name"))
     <text x="1.5" class="name">a &lt; b</text>
     """
@@ -159,6 +160,7 @@ def ticks(low: float, high: float, count: int = 5) -> list[float]:
 
     Examples
     --------
+    >>> from headtool.reports.charts.svg import ticks
     >>> ticks(0.48, 0.93)
     [0.5, 0.6, 0.7, 0.8, 0.9]
     """

@@ -71,6 +71,7 @@ def escape_latex(text: str) -> str:
 
     Examples
     --------
+    >>> from headtool.reports.formats.latex import escape_latex
     >>> print(escape_latex("50% of \\input{x} & 日"))
     50\% of \textbackslash{}input\{x\} \& \textbackslash{}u65e5
     """

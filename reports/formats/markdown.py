@@ -30,6 +30,7 @@ def escape_markdown(text: str) -> str:
 
     Examples
     --------
+    >>> from headtool.reports.formats.markdown import escape_markdown
     >>> print(escape_markdown("![x](http://a.b) *c*"))
     !\[x\](http\://a.b) \*c\*
     >>> print(escape_markdown("0.1 (2%)"), escape_markdown("1. April"))

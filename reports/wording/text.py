@@ -13,6 +13,7 @@ def visible(text: str) -> str:
 
     Examples
     --------
+    >>> from headtool.reports.wording.text import visible
     >>> print(visible("models/a\x1b[31mb"))
     models/a\x1b[31mb
     """

@@ -90,6 +90,7 @@ def names(specs: Iterable[str]) -> dict[str, str]:
 
     Examples
     --------
+    >>> from headtool.reports.wording.words import names
     >>> names(["/home/me/data/sst2/dev.tsv", "builtin:nli"])
     {'/home/me/data/sst2/dev.tsv': 'sst2/dev.tsv', 'builtin:nli': 'builtin:nli'}
     >>> list(names(["data/test.de,data/test.en"]).values())
@@ -129,6 +130,7 @@ def sentence(note: str) -> str:
 
     Examples
     --------
+    >>> from headtool.reports.wording.words import sentence
     >>> sentence("20 resamples are few; holm needs 100")
     '20 resamples are few; holm needs 100.'
     """

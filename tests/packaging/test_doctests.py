@@ -29,7 +29,7 @@ def test_examples_show_what_they_say(
     if name.startswith("headtool.models.fairseq"):
         pytest.importorskip("fairseq")
     module = importlib.import_module(name)
-    result = doctest.testmod(module, optionflags=FLAGS)
+    result = doctest.testmod(module, globs={}, optionflags=FLAGS)  # as they are when copied
     assert result.attempted > 0
     assert result.failed == 0, "the output above says which examples fail"
 

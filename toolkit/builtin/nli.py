@@ -89,6 +89,7 @@ def pairs(split: str, *, n: int | None = None, seed: int = 0) -> list[NliExample
 
     Examples
     --------
+    >>> from headtool.builtin.nli import LABELS, pairs
     >>> pairs("matched", n=1)[0].label in LABELS
     True
     """

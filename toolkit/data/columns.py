@@ -43,6 +43,7 @@ def parse_columns(text: str) -> dict[str, str]:
 
     Examples
     --------
+    >>> from headtool.data import parse_columns
     >>> parse_columns("text_a=premise,text_b=hypothesis,label=gold_label")
     {'text_a': 'premise', 'text_b': 'hypothesis', 'label': 'gold_label'}
     """

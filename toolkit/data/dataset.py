@@ -55,6 +55,7 @@ class TextData:
 
     Examples
     --------
+    >>> from headtool import TextData
     >>> data = TextData("reviews.tsv", "classification", {"text_a": ("good",), "label": ("1",)})
     >>> len(data), data.name
     (1, 'reviews')

@@ -46,6 +46,7 @@ def match_labels(
 
     Examples
     --------
+    >>> from headtool.data import match_labels
     >>> match_labels(["negative", "positive"], {"NEGATIVE": 0, "POSITIVE": 1}, spec="dev.tsv")
     array([0, 1])
     """

@@ -22,6 +22,7 @@ def quoted(value: str, width: int = _WIDTH) -> str:
 
     Examples
     --------
+    >>> from headtool.data.messages import quoted
     >>> print(quoted("one\ttwo"), quoted("a long sentence", width=6))
     'one\ttwo' 'a long...'
     """
@@ -33,6 +34,7 @@ def listing(values: Iterable[str]) -> str:
 
     Examples
     --------
+    >>> from headtool.data.messages import listing
     >>> listing(["no", "yes", "no"])
     "'no', 'yes'"
     """

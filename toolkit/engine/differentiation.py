@@ -82,6 +82,7 @@ def differentiate(
 
     Examples
     --------
+    >>> from headtool import differentiate
     >>> from headtool import load_data, load_model
     >>> model = load_model("builtin:nli", device="cpu")
     >>> examples = model.encode(load_data("builtin:nli/matched", limit=4))

@@ -80,6 +80,7 @@ def evaluate(
 
     Examples
     --------
+    >>> from headtool import evaluate
     >>> from headtool import HeadMask, load_data, load_model
     >>> model = load_model("builtin:nli", device="cpu")
     >>> examples = model.encode(load_data("builtin:nli/matched", limit=4))

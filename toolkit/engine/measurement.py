@@ -127,6 +127,7 @@ def measure(
 
     Examples
     --------
+    >>> from headtool.engine.measurement import measure
     >>> from headtool import HeadMask, get_metric, load_data, load_model
     >>> model = load_model("builtin:nli", device="cpu")
     >>> examples = model.encode(load_data("builtin:nli/matched", limit=4))
@@ -242,6 +243,7 @@ def resolve(
 
     Examples
     --------
+    >>> from headtool.engine.measurement import resolve
     >>> import headtool
     >>> found = resolve(headtool.load_model("builtin:nli"))
     >>> [metric.name for metric in found.metrics], found.search

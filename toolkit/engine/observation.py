@@ -94,6 +94,7 @@ def observe(
 
     Examples
     --------
+    >>> from headtool import observe
     >>> from headtool import load_data, load_model
     >>> class LargestWeight:
     ...     value = 0.0

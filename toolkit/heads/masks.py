@@ -29,6 +29,8 @@ class HeadMask:
 
     Examples
     --------
+    >>> from headtool.heads import Sites
+    >>> from headtool import AttentionSite, Head, HeadMask
     >>> sites = Sites((AttentionSite("enc-self", 0, 4, 4, 16, "layer.0.output"),))
     >>> mask = HeadMask.without(sites, [Head("enc-self", 0, 1)])
     >>> mask.open.tolist()
@@ -151,6 +153,8 @@ class HeadMask:
 
         Examples
         --------
+        >>> from headtool.heads import Sites
+        >>> from headtool import AttentionSite, HeadMask
         >>> sites = Sites((AttentionSite("enc-self", 0, 4, 4, 16, "layer.0.output"),))
         >>> [str(head) for head in HeadMask.from_huggingface({0: [1, 3]}, sites).closed]
         ['enc-self.0.1', 'enc-self.0.3']

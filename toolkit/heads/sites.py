@@ -63,6 +63,7 @@ class Head:
 
     Examples
     --------
+    >>> from headtool import Head
     >>> Head.parse("enc-self.3.7")
     Head(kind='enc-self', layer=3, index=7)
     >>> str(Head("cross", 0, 2))
@@ -99,6 +100,7 @@ def head_name(row: Mapping[Any, Any] | pd.Series[Any]) -> str:
 
     Examples
     --------
+    >>> from headtool.heads import head_name
     >>> head_name({"kind": "enc-self", "layer": 3, "head": 7, "score": 0.25})
     'enc-self.3.7'
     """

@@ -52,6 +52,7 @@ def budgets_of(steps: str, heads: int, *, most: int | None = None) -> tuple[int,
 
     Examples
     --------
+    >>> from headtool.masks.curves import budgets_of
     >>> budgets_of("25%", 10), budgets_of("4", 10), budgets_of("10%,50%", 10)
     ((0, 2, 5, 8, 10), (0, 4, 8, 10), (0, 1, 5))
     """
@@ -208,6 +209,8 @@ def spare_last(order: NDArray[np.int64], layers: NDArray[np.int64]) -> NDArray[n
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.masks.curves import spare_last
     >>> spare_last(np.array([3, 0, 2, 1]), np.array([0, 0, 1, 1])).tolist()
     [3, 0]
     """
@@ -234,6 +237,8 @@ def closed_in_order(order: NDArray[np.int64], budgets: tuple[int, ...], heads: i
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.masks.curves import closed_in_order
     >>> closed_in_order(np.array([2, 0, 1]), (1, 2), 3).astype(int).tolist()
     [[0, 0, 1], [1, 0, 1]]
     """
@@ -293,6 +298,8 @@ def matched_closed(closed: Closed, keys: NDArray[np.float64], layers: NDArray[np
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.masks.curves import matched_closed
     >>> closed = np.array([[True, True, False, False]])
     >>> matched_closed(closed, np.array([0.5, 0.1, 0.2, 0.9]), np.array([0, 1, 0, 1])).astype(int)
     array([[0, 1, 1, 0]])

@@ -59,6 +59,7 @@ def budget(remove: str | None, keep: int | None, heads: int) -> int:
 
     Examples
     --------
+    >>> from headtool.masks.selection import budget
     >>> budget("40%", None, 32), budget(None, 20, 32)
     (13, 12)
     """
@@ -138,6 +139,8 @@ def groups_of(sites: Sites, unit: str) -> NDArray[np.int64]:
 
     Examples
     --------
+    >>> from headtool.heads import Sites
+    >>> from headtool.masks.selection import groups_of
     >>> from headtool.heads import AttentionSite
     >>> sites = Sites((AttentionSite("dec-self", 0, 4, 2, 16, "layer.0.output"),))
     >>> groups_of(sites, "head").tolist(), groups_of(sites, "group").tolist()

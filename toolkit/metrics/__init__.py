@@ -27,6 +27,7 @@ def metrics_for(task: str) -> tuple[str, ...]:
 
     Examples
     --------
+    >>> from headtool.metrics import metrics_for
     >>> metrics_for("seq2seq")
     ('accuracy', 'loss', 'perplexity', 'bleu', 'chrf', 'ter')
     """

@@ -51,6 +51,8 @@ def ratio(numerator: Array, denominator: Array) -> Array:
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.metrics.base import ratio
     >>> ratio(np.array([1.0, 1.0]), np.array([2.0, 0.0])).tolist()
     [0.5, nan]
     """

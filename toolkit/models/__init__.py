@@ -73,6 +73,7 @@ def load_model(
 
     Examples
     --------
+    >>> from headtool import load_model
     >>> model = load_model("builtin:nli", device="cpu")
     >>> model.task, model.sites.n_heads
     ('classification', 32)

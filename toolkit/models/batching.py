@@ -47,6 +47,7 @@ def length_buckets(
 
     Examples
     --------
+    >>> from headtool.models.batching import length_buckets
     >>> [batch.tolist() for batch in length_buckets([9, 3, 4, 3], batch_tokens=10)]
     [[1, 3], [2], [0]]
     """
@@ -87,6 +88,7 @@ def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
 
     Examples
     --------
+    >>> from headtool.models.batching import padded
     >>> padded([[5, 6], [7]], 0).tolist()
     [[5, 6], [7, 0]]
     """

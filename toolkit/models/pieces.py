@@ -147,6 +147,7 @@ def align(surfaces: Sequence[str], text: str) -> list[Span] | None:
 
     Examples
     --------
+    >>> from headtool.models.pieces import align
     >>> align(["ein", "faches", "", "!"], "Ein-faches !".replace("-", ""))
     [(0, 3), (3, 9), (0, 0), (10, 11)]
     """
@@ -187,6 +188,7 @@ def trimmed(text: str, start: int, end: int) -> Span:
 
     Examples
     --------
+    >>> from headtool.models.pieces import trimmed
     >>> trimmed("a cat ", 1, 6)
     (2, 5)
     """
@@ -201,6 +203,7 @@ def is_punctuation(surface: str) -> bool:
 
     Examples
     --------
+    >>> from headtool.models.pieces import is_punctuation
     >>> is_punctuation("..."), is_punctuation("it's"), is_punctuation("+"), is_punctuation("")
     (True, False, False, False)
     """

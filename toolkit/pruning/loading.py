@@ -37,6 +37,7 @@ def load_pruned(folder: str | Path) -> nn.Module:
 
     Examples
     --------
+    >>> from pathlib import Path
     >>> import headtool
     >>> from headtool.pruning.saving import save_pruned
     >>> from headtool.pruning.smaller import prune

@@ -39,6 +39,7 @@ def html_result(
 
     Examples
     --------
+    >>> from headtool.results.display import html_result
     >>> print(html_result("a < b", [], [], lines=["and so on"]))
     <div><strong>a &lt; b</strong><div>and so on</div></div>
     """

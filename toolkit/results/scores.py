@@ -54,6 +54,8 @@ def ranks(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.results.scores import ranks
     >>> ranks(np.array([0.5, 2.0, 0.5]), tie_break=np.array([1.0, 0.0, 3.0]))
     (array([3, 1, 2]), array([ True, False,  True]))
     """
@@ -120,6 +122,9 @@ def score_frame(
 
     Examples
     --------
+    >>> import numpy as np
+    >>> from headtool.heads import Sites
+    >>> from headtool.results.scores import score_frame
     >>> from headtool.heads import AttentionSite
     >>> sites = Sites((AttentionSite("enc-self", 0, 2, 2, 16, "layer.0.output"),))
     >>> score_frame("mine", sites, np.array([0.1, 0.4]), np.array([np.nan, np.nan]))

@@ -40,6 +40,7 @@ def find_table(name: str) -> Table | None:
 
     Examples
     --------
+    >>> from headtool.schema import find_table
     >>> find_table("ablation.outcomes").name
     'outcomes'
     """

@@ -30,6 +30,7 @@ def tables_page() -> str:
 
     Examples
     --------
+    >>> from headtool.schema.page import tables_page
     >>> print(tables_page()[:8])
     # Tables
     """
