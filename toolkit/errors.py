@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-__all__ = ["HeadtoolError", "nearest", "unknown"]
+__all__ = ["HeadtoolError", "StorageError", "nearest", "unknown"]
 
 
 class HeadtoolError(Exception):
@@ -13,6 +13,13 @@ class HeadtoolError(Exception):
 
     The command line prints it without a traceback and exits with code 2. Everything else that is
     raised is a bug and keeps its traceback.
+    """
+
+
+class StorageError(HeadtoolError):
+    """Raised where finished work cannot be kept or read again.
+
+    It ends the whole command: where the disk is full, no method is to blame.
     """
 
 

@@ -502,6 +502,27 @@ def test_an_interrupted_comparison_continues_where_it_was(
     assert not Path("parts.unfinished").exists()
 
 
+def test_a_full_disk_is_no_fault_of_a_method(
+    compare: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    asked = ("--method", "magnitude,ablation", "--out", "run", "--format", "json")
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez", full)
+        done = compare(*asked)
+    assert done.code == 2
+    assert done.out == ""
+    assert done.err.startswith("error: cannot write ")
+    assert done.err.endswith(": No space left on device; choose another --out\n")
+    assert [path.name for path in Path().iterdir()] == ["run.unfinished"]
+    done = compare(*asked)
+    assert done.code == 0, done.err
+    methods = {row["method"] for row in json.loads(done.out)["kept"]}
+    assert methods == {"magnitude", "ablation"}
+
+
 def test_leftovers_of_something_else_are_refused(
     compare: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

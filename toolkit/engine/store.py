@@ -19,7 +19,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from headtool.engine.units import Unit, UnitResult
-from headtool.errors import HeadtoolError
+from headtool.errors import StorageError
 from headtool.reading import read_file
 from headtool.results.folders import check_output, holds_work, unfinished_folder
 from headtool.results.replacing import discard
@@ -62,7 +62,7 @@ class UnitStore:
 
     Raises
     ------
-    HeadtoolError
+    StorageError
         If another process is at work there, or the folder is of another run.
     """
 
@@ -82,7 +82,7 @@ class UnitStore:
                 _write_whole(self.folder / _DESCRIPTION, self._key.encode())
         except Timeout:
             self._stack.close()
-            raise HeadtoolError(
+            raise StorageError(
                 f"another process is at work in {self.folder}; wait for it, or choose another `out`"
             ) from None
         except OSError as error:
@@ -114,7 +114,7 @@ class UnitStore:
         if not os.path.lexists(path):
             own = {_LOCK, path.with_suffix(".tmp").name}
             if self.folder.is_dir() and any(held.name not in own for held in self.folder.iterdir()):
-                raise HeadtoolError(
+                raise StorageError(
                     f"{path} is missing, which says what the rest of the folder is of; delete "
                     f"{self.folder} to start again, or choose another `out`"
                 )
@@ -122,29 +122,29 @@ class UnitStore:
         try:
             held = read_file(path)
         except OSError as error:
-            raise HeadtoolError(
+            raise StorageError(
                 f"cannot read {path}: {error.strerror}; delete {self.folder} to start again"
             ) from error
         if held != self._key.encode():
-            raise HeadtoolError(
+            raise StorageError(
                 f"{self.folder} holds an unfinished run of something else (its description.json "
                 "says what); delete it, or choose another `out`"
             )
         return True
 
-    def _unwritable(self, error: OSError) -> HeadtoolError:
+    def _unwritable(self, error: OSError) -> StorageError:
         if isinstance(error, FileNotFoundError):
-            return HeadtoolError(
+            return StorageError(
                 f"{self.folder} was removed while the command was at work; give the command again"
             )
-        return HeadtoolError(
+        return StorageError(
             f"cannot write {self.folder}: {error.strerror or error}; choose another `out`"
         )
 
     def load(self, unit: Unit) -> UnitResult | None:
         """Return a finished unit's result, or None."""
         path = self._path(unit)
-        damaged = HeadtoolError(f"{path} is damaged; delete it to compute it again")
+        damaged = StorageError(f"{path} is damaged; delete it to compute it again")
         try:
             content = io.BytesIO(read_file(path))
         except FileNotFoundError:
@@ -205,7 +205,7 @@ def store_beside(
 
     Raises
     ------
-    HeadtoolError
+    StorageError
         If another process is at work there, or there is something else.
     """
     with UnitStore(unfinished_folder(folder), description) as store:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from headtool.analysis.assembly import check_scores
 from headtool.engine.measurement import Measured
-from headtool.errors import HeadtoolError
+from headtool.errors import HeadtoolError, StorageError
 from headtool.experiments.rescoring import iterative_closed
 from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages
@@ -135,6 +135,8 @@ class Roster:
         """
         try:
             return work()
+        except StorageError:  # no fault of the method's
+            raise
         except _FAILURES as error:
             what = str(error).strip() or type(error).__name__
             if not isinstance(error, HeadtoolError):  # a bug keeps its traceback

@@ -16,7 +16,7 @@ from headtool.engine.measurement import Measured, measure
 from headtool.engine.replacement import Replacement, Zero
 from headtool.engine.store import UnitStore, store_beside
 from headtool.engine.units import Executor, Unit, digest, in_turn
-from headtool.errors import HeadtoolError
+from headtool.errors import HeadtoolError, StorageError
 from headtool.heads import HeadMask
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
@@ -75,7 +75,10 @@ class Stages:
             return compute()
         place = self._place(self.folder, name)
         if place.exists():
-            return _saved_scores(place)
+            try:
+                return _saved_scores(place)
+            except HeadtoolError as error:
+                raise StorageError(f"{error}; delete {place} to compute it again") from error
         scores = compute()
         _save_scores(self._place(self.folder, name), scores)
         return scores
@@ -203,7 +206,7 @@ class Stages:
     def _place(folder: Path, name: str) -> Path:
         """Where a stage is kept; the folder is not made again, as its lock is gone with it."""
         if not folder.is_dir():
-            raise HeadtoolError(
+            raise StorageError(
                 f"{folder} was removed while the command was at work; give the command again"
             )
         return folder / name

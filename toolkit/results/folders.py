@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from headtool.errors import HeadtoolError
+from headtool.errors import HeadtoolError, StorageError
 from headtool.reading import read_file, read_json
 from headtool.results.replacing import discard, longest_name, replacing, sweep
 
@@ -203,9 +203,9 @@ def _is_replaceable(folder: Path) -> bool:
     return False
 
 
-def _unwritable(folder: Path, error: Exception) -> HeadtoolError:
+def _unwritable(folder: Path, error: Exception) -> StorageError:
     reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-    return HeadtoolError(f"cannot write {folder}: {reason}; choose another `out`")
+    return StorageError(f"cannot write {folder}: {reason}; choose another `out`")
 
 
 def describe_file(path: Path) -> dict[str, Any]:
