@@ -6,7 +6,6 @@ import inspect
 import itertools
 import os
 import sys
-from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -19,12 +18,14 @@ from headtool.cli import (
     correlate,
     curve,
     dynamics,
+    env,
     heads,
     methods,
     prune,
     report,
     roles,
     score,
+    show,
     significance,
     speed,
 )
@@ -32,6 +33,7 @@ from headtool.cli.console import complain, note, this_command
 from headtool.cli.fields import set_command
 from headtool.errors import HeadtoolError, nearest, unknown
 from headtool.results.folders import holds_work, unfinished_folder
+from headtool.results.versions import versions
 
 __all__ = ["app", "run"]
 
@@ -68,7 +70,9 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"headtool {version('headtool')}")
+        found = versions()
+        names = ["headtool", *(name for name in found if name != "headtool")]
+        typer.echo("\n".join(f"{name} {found[name]}" for name in names))
         raise typer.Exit
 
 
@@ -82,7 +86,7 @@ def main(
             callback=_print_version,
             is_eager=True,
             metavar="",
-            help="Print the version and exit.",
+            help="Print the versions that numbers depend on, headtool's first, and exit.",
         ),
     ] = False,
 ) -> None:
@@ -104,6 +108,8 @@ app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("roles", epilog=roles.EXAMPLES)(roles.roles)
 app.command("speed", epilog=speed.EXAMPLES)(speed.speed)
 app.command("test", epilog=significance.EXAMPLES)(significance.significance)
+app.command("show", epilog=show.EXAMPLES)(show.show)
+app.command("env", epilog=env.EXAMPLES)(env.env)
 
 
 # A docstring's line breaks would stay in the help text, at any width of the terminal.

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from headtool.experiments.compare import compare, curve
     from headtool.experiments.correlation import Correlation, correlate, correlate_runs
     from headtool.experiments.dynamics import Dynamics, dynamics
+    from headtool.experiments.environment import Environment, env
     from headtool.experiments.inputs import DataSource, ModelSource
     from headtool.experiments.listing import HeadList, MethodList, list_heads, list_methods
     from headtool.experiments.pruning import Pruning, prune
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from headtool.experiments.score import Scoring, score
     from headtool.experiments.sequential import SequentialAblation, ablate_sequentially
     from headtool.experiments.setup import Setup, set_up
+    from headtool.experiments.showing import Shown, show
     from headtool.experiments.significance import CompatVerdicts, Verdicts, test, test_as
     from headtool.experiments.speed import Speed, speed
     from headtool.heads import AttentionSite, Head, HeadMask
@@ -57,6 +59,7 @@ __all__ = [
     "Correlation",
     "DataSource",
     "Dynamics",
+    "Environment",
     "Head",
     "HeadList",
     "HeadMask",
@@ -73,6 +76,7 @@ __all__ = [
     "Search",
     "SequentialAblation",
     "Setup",
+    "Shown",
     "Speed",
     "TextData",
     "Verdicts",
@@ -84,6 +88,7 @@ __all__ = [
     "curve",
     "differentiate",
     "dynamics",
+    "env",
     "evaluate",
     "get_method",
     "get_metric",
@@ -100,6 +105,7 @@ __all__ = [
     "roles_of_run",
     "score",
     "set_up",
+    "show",
     "speed",
     "test",
     "test_as",
@@ -114,6 +120,7 @@ _HOMES = {
     "Correlation": "headtool.experiments.correlation",
     "DataSource": "headtool.experiments.inputs",
     "Dynamics": "headtool.experiments.dynamics",
+    "Environment": "headtool.experiments.environment",
     "Head": "headtool.heads",
     "HeadList": "headtool.experiments.listing",
     "HeadMask": "headtool.heads",
@@ -129,6 +136,7 @@ _HOMES = {
     "Scoring": "headtool.experiments.score",
     "Search": "headtool.searching",
     "Setup": "headtool.experiments.setup",
+    "Shown": "headtool.experiments.showing",
     "SequentialAblation": "headtool.experiments.sequential",
     "Speed": "headtool.experiments.speed",
     "TextData": "headtool.data",
@@ -141,6 +149,7 @@ _HOMES = {
     "correlate_runs": "headtool.experiments.correlation",
     "differentiate": "headtool.engine.differentiation",
     "dynamics": "headtool.experiments.dynamics",
+    "env": "headtool.experiments.environment",
     "evaluate": "headtool.engine.evaluation",
     "get_method": "headtool.methods",
     "get_metric": "headtool.metrics",
@@ -157,6 +166,7 @@ _HOMES = {
     "roles_of_run": "headtool.experiments.roles",
     "score": "headtool.experiments.score",
     "set_up": "headtool.experiments.setup",
+    "show": "headtool.experiments.showing",
     "speed": "headtool.experiments.speed",
     "test": "headtool.experiments.significance",
     "test_as": "headtool.experiments.significance",

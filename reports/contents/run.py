@@ -21,7 +21,7 @@ from headtool.schema import TABLES
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Contents", "read_contents", "records", "with_roles"]
+__all__ = ["Contents", "command_of", "read_contents", "records", "with_roles"]
 
 # The tables that reports show. A run may hold more of them.
 _SHOWN = (
@@ -197,8 +197,8 @@ def read_contents(folder: Path) -> Contents:
         isinstance(v, dict) for v in provenance.values()
     ):
         raise HeadtoolError(f"{folder} is damaged: its manifest has no provenance")
-    kind = next((name for name in ("compare", "curve") if name in provenance), None)
-    settings = provenance[kind] if kind else _settings(provenance)
+    kind = command_of(provenance)
+    settings = provenance[kind] if kind in ("compare", "curve") else _settings(provenance)
     _check_settings(folder, settings)
     tables = {}
     for name in _SHOWN:
@@ -212,7 +212,7 @@ def read_contents(folder: Path) -> Contents:
             f"{folder} has no table that a report can show (it has: {held}); give a run of "
             "compare, curve, score, ablate, roles or dynamics"
         )
-    return Contents(run, kind or _command_name(provenance), tables, settings)
+    return Contents(run, kind, tables, settings)
 
 
 def with_roles(contents: Contents, folder: Path) -> Contents:
@@ -284,8 +284,15 @@ def _higher_is_better(source: Mapping[str, Any]) -> bool:
     return bool(metric.higher_is_better)
 
 
-def _command_name(provenance: Mapping[str, Any]) -> str:
-    for name in ("roles", "dynamics"):
+def command_of(provenance: Mapping[str, Any]) -> str:
+    """Name the command that a run's provenance is of.
+
+    Parameters
+    ----------
+    provenance
+        As the manifest has it.
+    """
+    for name in ("compare", "curve", "roles", "dynamics"):
         if name in provenance:
             return name
     if "sequential" in provenance or "ablate" in provenance:

@@ -27,7 +27,7 @@ def test_the_installed_command_is_the_one_tested() -> None:
     assert script.value == "headtool.cli.main:run"
     installed = Path(sys.executable).with_name("headtool")
     done = subprocess.run([installed, "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout == f"headtool {version('headtool')}\n"
+    assert done.stdout.splitlines()[0] == f"headtool {version('headtool')}"
     assert done.stderr == ""
 
 

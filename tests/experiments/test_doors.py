@@ -138,6 +138,8 @@ CASES: list[tuple[str, Callable[[Place], Any]]] = [
             at.model, at.data, methods=["magnitude"], steps="50%", draws=2, resamples=20, seed=2
         ),
     ),
+    ("show scores", lambda at: door.show("scores")),
+    ("env", lambda at: door.env()),
     ("methods", lambda at: door.list_methods()),
     ("methods lrp", lambda at: door.list_methods(["lrp"])),
     ("heads --model {model} --kind enc-self", lambda at: door.list_heads(at.model)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import re
 import subprocess
 import sys
@@ -57,7 +58,8 @@ def test_the_command_prints_help() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--help",), ("--version",), ("heads", "--help"), ("score", "--help")]
+    "arguments",
+    [("--help",), ("--version",), ("env",), ("heads", "--help"), ("score", "--help")],
 )
 def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
     assert imported_by(*arguments).isdisjoint(HEAVY)
@@ -80,4 +82,8 @@ def test_the_version_is_the_same_everywhere() -> None:
     citation = (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
     assert version("headtool") == project["version"]
     assert re.search(r"^version: (.+)$", citation, re.MULTILINE)[1] == project["version"]
-    assert call("--version").stdout.split() == ["headtool", project["version"]]
+    lines = dict(line.split() for line in call("--version").stdout.splitlines())
+    assert next(iter(lines.items())) == ("headtool", project["version"])
+    assert lines["torch"] == version("torch")
+    assert lines["transformers"] == version("transformers")
+    assert lines["python"] == platform.python_version()

@@ -82,12 +82,37 @@ class Run:
         try:
             frame = pd.read_parquet(path)
         except (OSError, ValueError) as error:
-            raise HeadtoolError(
-                f"{path} is no Parquet file ({error}); make the run again with the command in its "
-                "manifest"
-            ) from error
+            raise _no_parquet(path, error) from error
         described = find_table(name)
         return frame if described is None else described.checked(modern(name, frame), str(path))
+
+    def rows(self, name: str) -> int:
+        """Count the rows of one of the run's tables, without reading it where that can be.
+
+        Parameters
+        ----------
+        name
+            One of `names`.
+
+        Raises
+        ------
+        HeadtoolError
+            As `table`.
+        """
+        from pyarrow.lib import ArrowException
+        from pyarrow.parquet import read_metadata
+
+        if (
+            "curve_draws" in set(self.names) - set(self.manifest["tables"])
+            or name not in self.names
+        ):
+            return len(self.table(name))
+        path = self.folder / f"{name}.parquet"
+        _verify(path, self.manifest["tables"][name])
+        try:
+            return int(read_metadata(path).num_rows)
+        except (OSError, ArrowException) as error:
+            raise _no_parquet(path, error) from error
 
     @property
     def source(self) -> dict[str, Any]:
@@ -253,6 +278,12 @@ def read_run(folder: Path | str) -> Run:
     if not isinstance(manifest.get("tables"), dict):
         raise HeadtoolError(f"{path} is damaged: it lists no tables")
     return Run(folder, manifest)
+
+
+def _no_parquet(path: Path, error: Exception) -> HeadtoolError:
+    return HeadtoolError(
+        f"{path} is no Parquet file ({error}); make the run again with the command in its manifest"
+    )
 
 
 def _verify(path: Path, expected: Mapping[str, Any]) -> None:

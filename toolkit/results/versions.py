@@ -6,9 +6,10 @@ import functools
 import importlib.metadata
 import platform
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["versions"]
+__all__ = ["installed", "versions"]
 
 
 _PACKAGES = ("headtool", "torch", "transformers", "fairseq-fixed", "numpy")
@@ -17,19 +18,31 @@ _PACKAGES = ("headtool", "torch", "transformers", "fairseq-fixed", "numpy")
 @functools.cache
 def versions() -> dict[str, str]:
     """Versions of Python and of the packages that decide numbers, and headtool's git commit."""
-    found = {"python": platform.python_version()}
-    for package in _PACKAGES:
+    found = {"python": platform.python_version(), **installed(_PACKAGES)}
+    commit = _git_commit(Path(__file__).resolve().parents[2])
+    return found | ({"headtool-commit": commit} if commit else {})
+
+
+def installed(packages: Iterable[str]) -> dict[str, str]:
+    """Versions of packages by name, without those that are not installed; none is imported.
+
+    Parameters
+    ----------
+    packages
+        Their names, as pip knows them.
+    """
+    found = {}
+    for package in packages:
         try:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             continue  # an extra that is not installed
-    commit = _git_commit(Path(__file__).resolve().parent)
-    return found | ({"headtool-commit": commit} if commit else {})
+    return found
 
 
 def _git_commit(folder: Path) -> str | None:
     """Commit of the checkout that headtool runs from, ``-dirty`` appended; None for a wheel."""
-    if not (folder.parent / ".git").exists():
+    if not (folder / ".git").exists():
         return None
     command = ["git", "-C", str(folder), "describe", "--always", "--dirty", "--abbrev=40"]
     try:

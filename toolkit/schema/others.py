@@ -152,4 +152,24 @@ OTHERS = (
         ),
         about="One row.",
     ),
+    Table(
+        "env",
+        "a fact about what headtool runs on",
+        "the CSV of `env`",
+        (
+            string("part", "`versions`, `machine` or `variables` (of the environment)"),
+            string("name", "the package, the part of the machine, or the variable"),
+            string("value", "what it is"),
+        ),
+    ),
+    Table(
+        "tables",
+        "a table of a run",
+        "the CSV of `show`",
+        (
+            string("name", "its name"),
+            integer("rows", "rows", "it has"),
+            string("row", "what a row of it is; empty for tables of plug-in methods"),
+        ),
+    ),
 )
