@@ -28,6 +28,7 @@ from headtool.analysis.intervals import (
     percentile_interval,
 )
 from headtool.analysis.labels import heads_of, label_columns
+from headtool.analysis.levels import check_level
 from headtool.analysis.multiplicity import (
     DEFAULT_RESAMPLES,
     Correction,
@@ -352,8 +353,7 @@ def _level(alpha: float | None, alpha_total: float | None) -> float:
         )
     if value is None:
         return DEFAULT_ALPHA
-    if not 0 < value < 1:
-        raise HeadtoolError(f"`{name}` must be between 0 and 1, got {value:g}")
+    check_level(value, name)
     return value if alpha_total is None else value / 2
 
 

@@ -208,10 +208,10 @@ def read_comparison(source: Path | Run) -> Comparison:
     from headtool.results.runs import read_run
 
     run = read_run(source) if isinstance(source, Path) else source
-    provenance = run.manifest.get("provenance", {})
+    provenance = run.manifest["provenance"]
     settings = provenance.get("compare", provenance.get("curve"))
     missing = [name for name in _ALWAYS if name not in run.names]
-    if not isinstance(settings, dict) or missing:
+    if settings is None or missing:
         raise HeadtoolError(
             f"{run.folder} holds no comparison; make one with headtool compare --out DIR"
         )

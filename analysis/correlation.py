@@ -32,6 +32,7 @@ from scipy.stats import norm
 
 from headtool.analysis.head_permutation import permutation_p
 from headtool.analysis.importance import Importance, align
+from headtool.analysis.levels import check_level
 from headtool.analysis.rank_correlation import COEFFICIENTS, is_constant
 from headtool.analysis.reliability import MIN_RELIABILITY, disattenuate, split_half_reliability
 from headtool.errors import HeadtoolError
@@ -269,8 +270,7 @@ def _check(
     heads = len(data_sets[0].heads)
     if heads < 3:
         raise HeadtoolError(f"a correlation needs at least three heads, got {heads}")
-    if not 0 < alpha < 1:
-        raise HeadtoolError(f"`alpha` must be between 0 and 1, got {alpha:g}")
+    check_level(alpha)
     if not 0 < min_reliability <= 1:
         raise HeadtoolError(f"`min_reliability` must be in (0, 1], got {min_reliability:g}")
     for name, count, least in (

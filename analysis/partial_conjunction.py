@@ -35,6 +35,7 @@ from numpy.typing import ArrayLike
 from scipy.stats import chi2
 
 from headtool.analysis.labels import label_columns, read_heads
+from headtool.analysis.levels import check_level
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Head
 from headtool.metrics.base import Array
@@ -166,8 +167,7 @@ def replicate(
             f"the p-value of {names[head]} on data set {data_set + 1} is "
             f"{values[head, data_set]:g}; it must be in [0, 1], and every head tested everywhere"
         )
-    if not 0 < alpha < 1:
-        raise HeadtoolError(f"`alpha` must be between 0 and 1, got {alpha:g}")
+    check_level(alpha)
     if correction not in HEAD_CORRECTIONS:
         raise unknown("correction", correction, HEAD_CORRECTIONS)
     rising = np.maximum.accumulate(partial_conjunction_p(values, combination=combination), axis=1)

@@ -55,16 +55,13 @@ def read_roles(folder: Path) -> SavedRoles:
     from headtool.results.runs import read_run
 
     run = read_run(folder)
-    provenance = run.manifest.get("provenance")
-    source = provenance.get("roles") if isinstance(provenance, dict) else None
-    if not isinstance(source, dict) or "roles" not in run.manifest["tables"]:
-        other = next(iter(provenance or ()), "")
+    provenance = run.manifest["provenance"]
+    source = provenance.get("roles")
+    if source is None or "roles" not in run.manifest["tables"]:
+        other = next(iter(provenance), "")
         what = f"is a run of {other} and holds no roles" if other else "holds no roles"
         raise HeadtoolError(f"{folder} {what}; make some with headtool roles --out DIR")
-    frame = run.table("roles")
-    if not isinstance(source.get("model"), dict):
-        raise HeadtoolError(f"{folder} is damaged: its manifest does not say which model it is of")
-    return SavedRoles(folder, frame, source, str(run.manifest.get("command", "")))
+    return SavedRoles(folder, run.table("roles"), source, str(run.manifest.get("command", "")))
 
 
 def join_roles(

@@ -39,6 +39,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from scipy.stats import t as student
 
+from headtool.analysis.levels import check_level
 from headtool.analysis.multiplicity import adjust, check_correction
 from headtool.analysis.overlap import shared_distribution
 from headtool.errors import HeadtoolError, unknown
@@ -137,8 +138,7 @@ def role_table(
     chosen = check_correction(correction)
     if chosen == "westfall-young":
         raise HeadtoolError("roles have no resamples for westfall-young; use holm, bh, by or none")
-    if not 0 < alpha < 1:
-        raise HeadtoolError(f"`alpha` must be between 0 and 1, got {alpha:g}")
+    check_level(alpha)
     frames = []
     for role in ROLES:
         parts = [_evidence(one, least, alpha) for one in counts if one.role == role]

@@ -50,6 +50,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from headtool.analysis.betting import FRACTIONS, log_capital, lower_bound, upper_bound
 from headtool.analysis.labels import label_columns, read_heads
+from headtool.analysis.levels import check_level
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Head
 from headtool.metrics.base import Array
@@ -131,8 +132,7 @@ class SequentialTest:
     ) -> None:
         if not 0 < margin < bound:
             raise HeadtoolError(f"`margin` must be between 0 and {bound:g}, got {margin:g}")
-        if not 0 < alpha < 1:
-            raise HeadtoolError(f"`alpha` must be between 0 and 1, got {alpha:g}")
+        check_level(alpha)
         if total is not None and total < 2:
             raise HeadtoolError(f"fewer than two examples ({total}): nothing can be tested")
         if correction not in SEQUENTIAL_CORRECTIONS:

@@ -55,13 +55,17 @@ def note(text: str, *, quiet: bool = False) -> None:
         Print nothing.
     """
     if not quiet:
-        _stderr().print(Text(visible(with_options(text)), style="dim"), soft_wrap=True)
+        _say(Text(visible(with_options(text)), style="dim"))
 
 
 def complain(text: str) -> None:
     """Tell the user, on one line, what to put right; fields become options."""
-    text = visible(with_options(text))
-    _stderr().print(Text(f"error: {text}", style="red"), soft_wrap=True)
+    _say(Text(f"error: {visible(with_options(text))}", style="red"))
+
+
+def _say(text: Text) -> None:
+    with contextlib.suppress(OSError):  # nobody listens, and the exit code still tells
+        _stderr().print(text, soft_wrap=True)
 
 
 def this_command() -> str:

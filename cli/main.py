@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import itertools
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -31,6 +30,7 @@ from headtool.cli import (
 )
 from headtool.cli.console import complain, note, this_command
 from headtool.cli.fields import set_command
+from headtool.cli.machine import discard_output, open_streams, refusal
 from headtool.errors import HeadtoolError, nearest, unknown
 from headtool.results.folders import holds_work, unfinished_folder
 from headtool.results.versions import versions
@@ -120,6 +120,9 @@ for _command in app.registered_commands:
 
 def run() -> None:
     """Run the command line; what the user can fix is one line on stderr and exit code 2."""
+    if not open_streams():
+        complain("standard output is closed; send it to a file, or to /dev/null")
+        sys.exit(2)
     try:
         code = app(prog_name="headtool", standalone_mode=False)
         sys.stdout.flush()
@@ -131,8 +134,15 @@ def run() -> None:
         code = 2
     except BrokenPipeError:
         # Who read our output has enough of it; nor may Python's own flush at the end complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
         code = 1
+    except (ImportError, MemoryError, OSError, RuntimeError) as error:
+        reason = refusal(error)
+        if reason is None:
+            raise
+        discard_output()
+        complain(reason)
+        code = 2
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
     if code == _INTERRUPTED:

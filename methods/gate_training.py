@@ -28,6 +28,10 @@ from headtool.models.examples import Examples
 
 __all__ = ["GateTraining", "Penalty"]
 
+_FASTEST = 1000.0  # far beyond any learning rate that trains, and within every precision
+_LONGEST = 100_000_000  # steps; a model that takes a millisecond for one takes a day for so many
+_RATE = f"above 0 and at most {_FASTEST:g}"
+
 Penalty = Callable[[Tensor, int], Tensor]
 """Computes a term that is added to the loss, from the trained numbers [heads] and the step."""
 
@@ -142,8 +146,10 @@ class GateTraining(Method):
         """Raise `HeadtoolError` for numbers that make no sense."""
         for name in ("steps", "batch_size"):
             self._refuse(name, getattr(self, name) < 1, "at least 1")
+        for name in ("steps", "scratch_steps"):
+            self._refuse(name, getattr(self, name) > _LONGEST, f"at most {_LONGEST:,}")
         for name in ("gate_lr", "weight_lr"):
-            self._refuse(name, not getattr(self, name) > 0, "above 0")
+            self._refuse(name, not 0 < getattr(self, name) <= _FASTEST, _RATE)
         for name in ("holdout", "label_smoothing"):
             self._refuse(name, not 0 <= getattr(self, name) < 1, "in [0, 1)")
         self._refuse("scratch_steps", self.scratch_steps < 0, "at least 0")
@@ -155,7 +161,7 @@ class GateTraining(Method):
                 )
         recipe = self.recipe
         self._refuse("scratch_batch_size", recipe.batch_size < 1, "at least 1")
-        self._refuse("scratch_lr", not recipe.lr > 0, "above 0")
+        self._refuse("scratch_lr", not 0 < recipe.lr <= _FASTEST, _RATE)
         self._refuse("scratch_warmup", not 0 <= recipe.warmup < 1, "in [0, 1)")
 
     def idle(self, metric: Metric | None = None) -> Mapping[str, str]:

@@ -7,7 +7,6 @@ run's tables, or is a count, a difference or a selection of numbers that do.
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +40,6 @@ _MEASURES = {
     "spearman": "Spearman correlation",
 }
 _BY_DATA = ("scores", "ablation", "tests", "best", "sequential")
-_TABLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,17 +187,9 @@ def read_contents(folder: Path) -> Contents:
         If there is no finished run at `folder`, or it is damaged or of another version.
     """
     run = read_run(folder)
-    for name in run.names:
-        if not _TABLE_NAME.fullmatch(name):
-            raise HeadtoolError(f"{folder} is damaged: '{name}' is no name of a table")
-    provenance = run.manifest.get("provenance")
-    if not isinstance(provenance, dict) or not all(
-        isinstance(v, dict) for v in provenance.values()
-    ):
-        raise HeadtoolError(f"{folder} is damaged: its manifest has no provenance")
+    provenance = run.manifest["provenance"]
     kind = command_of(provenance)
     settings = provenance[kind] if kind in ("compare", "curve") else _settings(provenance)
-    _check_settings(folder, settings)
     tables = {}
     for name in _SHOWN:
         if name in run.names:
@@ -298,18 +288,6 @@ def command_of(provenance: Mapping[str, Any]) -> str:
     if "sequential" in provenance or "ablate" in provenance:
         return "ablate"
     return "score"
-
-
-def _check_settings(folder: Path, settings: Mapping[str, Any]) -> None:
-    """Refuse a manifest whose parts have other types than headtool writes."""
-    lists = ("methods", "data", "notes", "budgets")
-    mappings = ("whole", "tests", "model", "sources", "provenance", "versions", "roles")
-    for names, wanted in ((lists, list), (mappings, dict)):
-        for name in names:
-            if not isinstance(settings.get(name, wanted()), wanted):
-                raise HeadtoolError(
-                    f"{folder} is damaged: '{name}' in its manifest is no {wanted.__name__}"
-                )
 
 
 def _with_data(frame: pd.DataFrame, settings: Mapping[str, Any]) -> pd.DataFrame:

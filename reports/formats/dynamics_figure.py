@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -38,9 +39,9 @@ def check_figure(path: Path, *, kept: Path | None = None, force: bool) -> None:
         raise unknown(f"format of `figure` {path}:", ending, FORMATS)
     if kept is not None and same_content(kept, path):
         return
-    if path.exists() and not force:
+    if os.path.exists(path) and not force:
         raise HeadtoolError(f"{path} exists already; choose another `figure` or add `force=True`")
-    if path.exists() and not is_marked(path):
+    if os.path.exists(path) and not is_marked(path):
         raise HeadtoolError(
             f"headtool did not write {path}, so `force=True` does not replace it; choose another "
             "`figure`"

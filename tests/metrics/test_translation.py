@@ -150,7 +150,9 @@ def test_translations_survive_being_written_and_read(rng: np.random.Generator, t
     assert (frame["mask"] == "").sum() == 80
     assert not (frame["mask"] == str(SITES.heads[1])).any()  # it changes no sentence
     frame.to_parquet(tmp_path / "h.parquet", index=False)
-    again = Hypotheses.from_frame(pd.read_parquet(tmp_path / "h.parquet"), hypotheses.masks)
+    again = Hypotheses.from_frame(
+        pd.read_parquet(tmp_path / "h.parquet"), hypotheses.masks, examples=len(hypotheses.whole)
+    )
     assert again == hypotheses
 
 

@@ -122,7 +122,7 @@ def dynamics_run(tmp_path: Path) -> Path:
     curves = {"checkpoint": [*"aabb"], "share": shares}
     values = {"value": [0.8, 0.4, 0.9, 0.5], "relative": [1, 0.5, 1, 0.55]}
     tables = {
-        "checkpoint_scores": {"checkpoint": ["a"], "score": [1.0]},
+        "checkpoint_scores": {"checkpoint": ["a"], "score": [1.0], "kind": ["enc-self"]},
         "checkpoint_curves": {**curves, **values},
         "prunability": {"checkpoint": [*"ab"], "whole": [0.8, 0.9]},
         "rank_stability": {"checkpoint_x": ["a"], "checkpoint_y": ["b"], "spearman": [0.321]},

@@ -14,9 +14,9 @@ LINK = "[x](javascript:window.pwned=6) ![y](http://evil.test/y.png) | a | b"
 TEX = r"\input{/etc/passwd} $x_1^2$ %comment & # ~ \end{document}"
 
 METHODS = (SCRIPT, CLOSING, IMAGE, COMMENT)
-DATA = (f"data/{SVG}.tsv", f"{STYLE}.tsv")
+DATA = (f"data/{SVG}{HANDLER}.tsv", f"{STYLE}.tsv")
 MODEL = f"models/{SVG}{SCRIPT}"
-KINDS = {HANDLER: (2, 3), "enc-self": (2, 4)}
+KINDS = {"enc-self": (2, 3), "cross": (2, 4)}  # a run with other kinds is refused
 FAILURES = ((SCRIPT, IMAGE, CLOSING + LINES),)
 NOTES = (LINES, LINK, TEX, COMMENT, STYLE)
 COMMAND = f"headtool compare --model '{CLOSING}' --data '{IMAGE}'"

@@ -159,7 +159,7 @@ def _one_method(scores: Scores, model: ModelAdapter, method: str | None) -> pd.D
     """The scores by one method, and none of another model."""
     made: Mapping[str, Any]
     if isinstance(scores, Run):
-        table, made = scores_of(scores), scores.manifest.get("provenance", {})
+        table, made = scores_of(scores), scores.manifest["provenance"]
     elif isinstance(scores, Ablation):
         table, made = scores_of_ablation(scores.frame, scores.source), {"ablate": scores.source}
     else:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headtool.analysis.levels import check_level
 from headtool.data.drawing import LimitOrder, check_limit
 from headtool.errors import HeadtoolError, unknown
 from headtool.searching import Search
@@ -125,8 +126,7 @@ class Request:
                 raise HeadtoolError(f"method '{name}' is given twice; leave one out")
         if "random" in names:
             raise HeadtoolError("random masks are in every comparison; leave 'random' out")
-        if not 0 < self.alpha < 1:
-            raise HeadtoolError(f"`alpha` must be between 0 and 1, got {self.alpha:g}")
+        check_level(self.alpha)
         if self.margin is not None and not 0 < self.margin < math.inf:
             raise HeadtoolError(f"`margin` must be above 0, got {self.margin:g}")
         if self.stability and self.stability < 2:

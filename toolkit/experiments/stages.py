@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.torch import load_file
 
 from headtool.engine.measurement import Measured, measure
 from headtool.engine.replacement import Replacement, Zero
@@ -216,7 +215,7 @@ def _save_scores(place: Path, scores: HeadScores) -> None:
     write_run(
         place,
         command="",
-        provenance={"scores": dict(scores.provenance), "method": scores.method},
+        provenance={scores.method: dict(scores.provenance)},
         tables={
             "scores": scores.frame,
             **{f"table.{table}": frame for table, frame in scores.tables.items()},
@@ -227,17 +226,17 @@ def _save_scores(place: Path, scores: HeadScores) -> None:
 
 def _saved_scores(place: Path) -> HeadScores:
     run = read_run(place)
-    found = run.manifest["provenance"]
+    (method, source), *_ = run.manifest["provenance"].items()
     return HeadScores(
-        found["method"],
+        method,
         run.table("scores"),
-        found["scores"],
+        source,
         {
             table.removeprefix("table."): run.table(table)
             for table in run.manifest["tables"]
             if table.startswith("table.")
         },
-        load_file(place / "weights.safetensors") if run.manifest["weights"] else {},
+        run.weights("weights") if run.manifest["weights"] else {},
     )
 
 

@@ -126,7 +126,13 @@ def metric_of_run(source: Mapping[str, Any], name: str | None = None) -> Metric:
         As `get_metric` does.
     """
     model = source["model"]
-    return get_metric(name or source["metric"], task=model["task"], n_labels=model["labels"])
+    try:
+        return get_metric(name or source["metric"], task=model["task"], n_labels=model["labels"])
+    except ValueError as error:
+        raise HeadtoolError(
+            f"the manifest of the run is damaged: its model has the task '{model['task']}' and "
+            f"{model['labels']} labels; restore it, or make the run again"
+        ) from error
 
 
 def _check_task(task: str) -> None:

@@ -160,7 +160,7 @@ def _pruned_record(spec: str) -> dict[str, Any] | None:
     """What headtool recorded of a model that it pruned; its weights are checked."""
     from headtool.results.folders import PRUNED_RECORD
 
-    if not (_folder(spec) / PRUNED_RECORD).is_file():
+    if not os.path.isfile(_folder(spec) / PRUNED_RECORD):
         return None
     from headtool.surgery.record import read_record
 

@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from headtool.reading import read_file, read_json
 from headtool.results.replacing import discard, longest_name, replacing, sweep
 
 __all__ = [
+    "AGAIN",
     "MANIFEST",
     "PRUNED_RECORD",
     "SCHEMA",
@@ -22,6 +23,7 @@ __all__ = [
     "describe_file",
     "holds_work",
     "new_folder",
+    "read_described",
     "same_content",
     "unfinished_folder",
 ]
@@ -31,6 +33,9 @@ SCHEMA = "headtool/run/1"
 
 
 MANIFEST = "manifest.json"
+
+
+AGAIN = "make the run again with the command in its manifest"
 
 
 PRUNED_RECORD = "headtool-pruned.json"
@@ -213,3 +218,29 @@ def describe_file(path: Path) -> dict[str, Any]:
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256")
     return {"bytes": path.stat().st_size, "sha256": digest.hexdigest()}
+
+
+def read_described(path: Path, expected: Mapping[str, Any]) -> bytes:
+    """Read a file of a run.
+
+    Parameters
+    ----------
+    path
+        The file.
+    expected
+        What `describe_file` said of it when it was written.
+
+    Raises
+    ------
+    HeadtoolError
+        If it is missing, or not the file that was written.
+    """
+    try:
+        content = read_file(path)
+    except FileNotFoundError:
+        raise HeadtoolError(f"{path} is missing from the run; {AGAIN}") from None
+    except OSError as error:
+        raise HeadtoolError(f"{path} cannot be read: {error.strerror}; {AGAIN}") from error
+    if {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()} != expected:
+        raise HeadtoolError(f"{path} is damaged: it is not the file that the run wrote; {AGAIN}")
+    return content

@@ -97,7 +97,9 @@ class Hypotheses:
         return frame.astype({"mask": "category"})
 
     @classmethod
-    def from_frame(cls, frame: pd.DataFrame, masks: Sequence[HeadMask]) -> Hypotheses:
+    def from_frame(
+        cls, frame: pd.DataFrame, masks: Sequence[HeadMask], *, examples: int
+    ) -> Hypotheses:
         """Read what `to_frame` wrote.
 
         Parameters
@@ -106,8 +108,21 @@ class Hypotheses:
             The frame.
         masks
             The masks whose translations are wanted, all of them in the frame or unchanged.
+        examples
+            How many examples were translated.
+
+        Raises
+        ------
+        ValueError
+            If it is not what `to_frame` wrote of so many examples.
         """
         labels = frame["mask"].astype(str)
+        numbers = frame["example"].to_numpy()
+        if not (
+            np.array_equal(numbers[labels == ""], np.arange(examples))
+            and ((numbers >= 0) & (numbers < examples)).all()
+        ):
+            raise ValueError("its rows are not translations of every example")
         whole = tuple(frame.loc[labels == "", "text"])
         changed = dict(iter(frame.groupby(labels)))
         masked = []

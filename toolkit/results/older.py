@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from headtool.errors import HeadtoolError
+from headtool.reading import read_file
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,11 +28,12 @@ def has_draws_among_curves(folder: Path, tables: Mapping[str, Any]) -> bool:
     """
     if "curves" not in tables or "curve_draws" in tables:
         return False
+    import pyarrow as pa
     from pyarrow.parquet import read_schema
 
     try:
-        return "draw" in read_schema(folder / "curves.parquet").names
-    except (OSError, ValueError):
+        return "draw" in read_schema(io.BytesIO(read_file(folder / "curves.parquet"))).names
+    except (OSError, HeadtoolError, pa.ArrowException):
         return False  # whoever reads the table will say what is wrong with it
 
 

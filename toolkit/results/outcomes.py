@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from headtool.errors import HeadtoolError
 from headtool.heads import Head, HeadMask, Sites
 
 if TYPE_CHECKING:
@@ -104,13 +105,33 @@ class Outcomes:
             The frame.
         sites
             The sites of the model that it is of.
+
+        Raises
+        ------
+        ValueError
+            If it is not what `to_frame` wrote of such a model.
         """
+        import pandas as pd
+
         names = [name for name in frame.columns if name not in ("mask", "example")]
-        labels = frame["mask"].drop_duplicates().astype(str).tolist()
+        codes, found = pd.factorize(frame["mask"])  # codes, as these names are long
+        labels = [str(label) for label in found]
+        if not names or labels[:1] != [""]:
+            raise ValueError("it does not begin with outcomes of the whole model")
         count = len(frame) // len(labels)
+        if not (
+            np.array_equal(codes, np.repeat(np.arange(len(labels)), count))
+            and np.array_equal(frame["example"], np.tile(np.arange(count), len(labels)))
+        ):
+            raise ValueError("its rows are not those of every mask on every example")
         columns = {name: frame[name].to_numpy(np.float64).reshape(-1, count) for name in names}
-        masks = tuple(
-            HeadMask.without(sites, map(Head.parse, label.split())) for label in labels[1:]
-        )
+        if not all(np.isfinite(values).all() for values in columns.values()):
+            raise ValueError("an outcome is no finite number")
+        try:
+            masks = tuple(
+                HeadMask.without(sites, map(Head.parse, label.split())) for label in labels[1:]
+            )
+        except HeadtoolError as error:
+            raise ValueError(str(error)) from error
         whole = {name: values[0] for name, values in columns.items()}
         return cls(masks, whole, {name: values[1:] for name, values in columns.items()})

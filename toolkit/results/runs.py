@@ -2,37 +2,45 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
+import io
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headtool.errors import HeadtoolError
 from headtool.reading import read_json
 from headtool.results.folders import (
+    AGAIN,
     MANIFEST,
     SCHEMA,
     describe_file,
     new_folder,
+    read_described,
     unfinished_folder,
 )
 from headtool.results.older import has_draws_among_curves, modern
-from headtool.schema import TABLES, find_table
+from headtool.schema import TABLES, Table, find_table
+from headtool.schema.manifests import check_manifest
 
 if TYPE_CHECKING:
     import pandas as pd
     from torch import Tensor
 
-    from headtool.heads import AttentionSite
+    from headtool.heads import AttentionSite, Sites
     from headtool.metrics.base import Metric
     from headtool.results.outcomes import Outcomes
 
 __all__ = ["Run", "read_run", "site_frame", "write_run"]
+
+_T = TypeVar("_T")
+_MOST_HEADS = 10_000  # of a site
+# What pandas raises for metadata that it did not write; text, not its bytes, is at fault.
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, OSError, TypeError, ValueError)
 
 
 @dataclass(frozen=True)
@@ -71,20 +79,44 @@ class Run:
             If there is no such table, its file is missing or another one than was written, or its
             columns are not those that `headtool.schema` describes.
         """
-        import pandas as pd
-
         if name not in self.names:
             known = ", ".join(self.names) or "none"
             raise HeadtoolError(f"{self.folder} has no table '{name}' (it has: {known})")
         file = name if name in self.manifest["tables"] else "curves"
         path = self.folder / f"{file}.parquet"
-        _verify(path, self.manifest["tables"][file])
-        try:
-            frame = pd.read_parquet(path)
-        except (OSError, ValueError) as error:
-            raise _no_parquet(path, error) from error
-        described = find_table(name)
-        return frame if described is None else described.checked(modern(name, frame), str(path))
+        described = find_table(name) or Table(name, "", "", (), further="anything")
+        frame = modern(name, _read_table(path, self.manifest["tables"][file]))
+        checked = described.checked(frame, str(path))
+        if name != "sites" and {"kind", "layer", "head"} <= set(checked.columns):
+            self._check_heads(checked, path)
+        return checked
+
+    def _check_heads(self, frame: pd.DataFrame, path: Path) -> None:
+        """Refuse heads that the model does not have, where the run says which it has."""
+        if "sites" not in self.manifest["tables"]:
+            return
+        known = {(head.kind, head.layer, head.index) for head in self.sites.heads}
+        if not known:
+            return
+        places = frame[["kind", "layer", "head"]].drop_duplicates()
+        for place in places.itertuples(index=False, name=None):
+            if place not in known:
+                raise _damaged(path, f"the model has no head {'.'.join(map(str, place))}")
+
+    @cached_property
+    def sites(self) -> Sites:
+        """The attention sites of its model, of a run that has the table ``sites``."""
+        from headtool.heads import AttentionSite, Sites
+
+        rows = self.table("sites").to_dict("records")
+        path = self.folder / "sites.parquet"
+        for row in rows:
+            heads, shared = row["n_heads"], row["n_kv_heads"]
+            if not (1 <= heads <= _MOST_HEADS and 1 <= shared <= heads and heads % shared == 0):
+                raise _damaged(path, f"a site has {heads} heads and {shared} key/value heads")
+        if len({(row["kind"], row["layer"]) for row in rows}) < len(rows):
+            raise _damaged(path, "a site is there twice")
+        return Sites(tuple(AttentionSite(**{str(k): v for k, v in row.items()}) for row in rows))
 
     def rows(self, name: str) -> int:
         """Count the rows of one of the run's tables, without reading it where that can be.
@@ -108,9 +140,9 @@ class Run:
         ):
             return len(self.table(name))
         path = self.folder / f"{name}.parquet"
-        _verify(path, self.manifest["tables"][name])
+        content = read_described(path, self.manifest["tables"][name])
         try:
-            return int(read_metadata(path).num_rows)
+            return int(read_metadata(io.BytesIO(content)).num_rows)
         except (OSError, ArrowException) as error:
             raise _no_parquet(path, error) from error
 
@@ -134,14 +166,13 @@ class Run:
             The metric whose statistics they must hold. Metrics of translations are computed from
             the texts, if the run keeps these; any other that is missing is a `HeadtoolError`.
         """
-        from headtool.heads import AttentionSite, Sites
         from headtool.metrics.translation import TranslationMetric
         from headtool.results.outcomes import Outcomes
 
         prefix = "" if self.source["method"] == "ablate" else "ablation."
-        rows = self.table("sites").to_dict("records")
-        sites = Sites(tuple(AttentionSite(**{str(k): v for k, v in row.items()}) for row in rows))
-        outcomes = Outcomes.from_frame(self.table(f"{prefix}outcomes"), sites)
+        outcomes = self._parsed(
+            f"{prefix}outcomes", lambda frame: Outcomes.from_frame(frame, self.sites)
+        )
         if not isinstance(metric, TranslationMetric):
             # What a model returns always has a loss; a run of translations has none.
             if metric is not None and "loss" not in outcomes.whole:
@@ -153,9 +184,42 @@ class Run:
             raise self._lacks(metric)
         from headtool.results.hypotheses import Hypotheses
 
-        frame = self.table(f"{prefix}hypotheses")
         references = self.table(f"{prefix}references")["text"].tolist()
-        return Hypotheses.from_frame(frame, outcomes.masks).outcomes(references, metric)
+        hypotheses = self._parsed(
+            f"{prefix}hypotheses",
+            lambda frame: Hypotheses.from_frame(frame, outcomes.masks, examples=len(references)),
+        )
+        return hypotheses.outcomes(references, metric)
+
+    def weights(self, name: str) -> dict[str, Tensor]:
+        """Read trained weights by parameter name.
+
+        Parameters
+        ----------
+        name
+            One of ``manifest["weights"]``.
+
+        Raises
+        ------
+        HeadtoolError
+            If their file is missing or another one than was written.
+        """
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+
+        path = self.folder / f"{name}.safetensors"
+        content = read_described(path, self.manifest["weights"][name])
+        try:
+            return dict(load(content))
+        except SafetensorError as error:
+            raise _damaged(path, f"it holds no weights ({error})") from error
+
+    def _parsed(self, name: str, parse: Callable[[pd.DataFrame], _T]) -> _T:
+        """Make something of a table; what is wrong with it is said of its file."""
+        try:
+            return parse(self.table(name))
+        except ValueError as error:
+            raise _damaged(self.folder / f"{name}.parquet", str(error)) from error
 
     def signature(self, metric: Metric) -> str | None:
         """Return sacreBLEU's signature of the outcomes; None for metrics that have none.
@@ -277,18 +341,26 @@ def read_run(folder: Path | str) -> Run:
         raise HeadtoolError(f"{path} has the schema {schema!r}; this version reads {SCHEMA!r}")
     if not isinstance(manifest.get("tables"), dict):
         raise HeadtoolError(f"{path} is damaged: it lists no tables")
+    check_manifest(manifest, str(path))
     return Run(folder, manifest)
 
 
+def _read_table(path: Path, expected: Mapping[str, Any]) -> pd.DataFrame:
+    """Read a table from the bytes whose digest was checked."""
+    import pandas as pd
+    import pyarrow as pa
+
+    content = read_described(path, expected)
+    try:
+        return pd.read_parquet(io.BytesIO(content))
+    except (*_UNREADABLE, pa.ArrowException) as error:
+        raise _no_parquet(path, error) from error
+
+
 def _no_parquet(path: Path, error: Exception) -> HeadtoolError:
-    return HeadtoolError(
-        f"{path} is no Parquet file ({error}); make the run again with the command in its manifest"
-    )
+    reason = " ".join(str(error).split())[:200]
+    return HeadtoolError(f"{path} is no Parquet file ({reason}); {AGAIN}")
 
 
-def _verify(path: Path, expected: Mapping[str, Any]) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        if describe_file(path) == expected:
-            return
-        raise HeadtoolError(f"{path} is damaged: it is not the file that the run wrote")
-    raise HeadtoolError(f"{path} is missing from the run")
+def _damaged(path: Path, what: str) -> HeadtoolError:
+    return HeadtoolError(f"{path} is damaged: {what}; {AGAIN}")

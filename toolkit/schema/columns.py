@@ -12,10 +12,11 @@ from headtool.errors import HeadtoolError
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Column", "Table", "Type", "boolean", "integer", "number", "string"]
+__all__ = ["Column", "Table", "Type", "boolean", "integer", "is_plain", "number", "string"]
 
 Type = Literal["string", "integer", "number", "boolean"]
 
+_LARGEST = 2**62  # far beyond all counts
 _TYPES = {"string": "str", "integer": "int64", "number": "float64", "boolean": "bool"}
 _NULLABLE = {"string": "str", "integer": "Int64", "number": "float64", "boolean": "boolean"}
 
@@ -42,6 +43,12 @@ class Column:
     later
         Whether it was added after the first version: tables of older runs are read as if it had
         not been computed.
+    among
+        What text must be one of; empty for any.
+    known
+        Whether numbers are never missing.
+    endless
+        Whether numbers may be infinite.
     """
 
     name: str
@@ -51,6 +58,9 @@ class Column:
     optional: bool = False
     missing: bool = False
     later: bool = False
+    among: tuple[str, ...] = ()
+    known: bool = False
+    endless: bool = False
 
     @property
     def dtype(self) -> str:
@@ -72,7 +82,13 @@ class Column:
         return values.astype(dtype)  # type: ignore[call-overload,no-any-return]
 
     def fits(self, values: pd.Series[Any]) -> bool:
-        """Whether values have this type; whole numbers also are numbers."""
+        """Whether values have this type; whole numbers also are numbers.
+
+        Parameters
+        ----------
+        values
+            The values.
+        """
         from pandas.api import types
 
         if values.dtype == "category":
@@ -89,6 +105,31 @@ class Column:
         if self.type == "integer":
             return types.is_integer_dtype(values.dtype)
         return types.is_numeric_dtype(values.dtype) and not types.is_bool_dtype(values.dtype)
+
+    def strange(self, values: pd.Series[Any]) -> str:
+        """Describe what no such column holds although the type is right; empty for nothing.
+
+        Parameters
+        ----------
+        values
+            Values that fit.
+        """
+        import numpy as np
+
+        if self.type == "string" and self.among:
+            others = [value for value in values.unique() if value not in self.among]
+            return f"{others[0]!r}, which is none of {', '.join(self.among)}" if others else ""
+        if self.type == "integer":
+            held = values.dropna()
+            wrong = held[(held < 0) | (held >= _LARGEST)]
+            return f"{wrong.iloc[0]}, which is no count" if len(wrong) else ""
+        if self.type == "number":
+            held = values.astype("float64")
+            if self.known and held.isna().any():
+                return "missing numbers"
+            if not self.endless and np.isinf(held).any():
+                return "infinite numbers"
+        return ""
 
 
 def string(name: str, meaning: str, **how: Any) -> Column:
@@ -261,8 +302,18 @@ class Table:
                     f"{place} is damaged: the column '{column.name}' holds {values.dtype} values "
                     f"instead of {_PLURALS[column.type]}; {remedy}"
                 )
+            if len(frame) and (what := column.strange(values)):
+                raise HeadtoolError(
+                    f"{place} is damaged: the column '{column.name}' holds {what}; {remedy}"
+                )
             if values.dtype != "category" and (typed := column.typed(values)) is not values:
                 found[column.name] = typed
+        for name in frame.columns:
+            if name not in known and not is_plain(frame[name]):
+                raise HeadtoolError(
+                    f"{place} is damaged: the column '{name}' holds {frame[name].dtype} values "
+                    f"instead of text, numbers or truth values; {remedy}"
+                )
         return frame.assign(**found) if found else frame
 
 
@@ -272,6 +323,26 @@ def _empty(table: Table, optional: tuple[str, ...]) -> pd.DataFrame:
 
     chosen = [one for one in table.columns if not one.optional or one.name in optional]
     return pd.DataFrame({one.name: pd.Series(dtype=one.dtype) for one in chosen})
+
+
+def is_plain(values: pd.Series[Any]) -> bool:
+    """Whether a column holds nothing but text, numbers or truth values, some perhaps missing.
+
+    Parameters
+    ----------
+    values
+        The column.
+    """
+    from pandas.api import types
+
+    if values.dtype == "category":
+        values = values.cat.categories.to_series()
+    if values.dtype == "object":
+        return all(isinstance(value, str | int | float) for value in values[~values.isna()])
+    dtype = values.dtype
+    return types.is_string_dtype(dtype) or (
+        types.is_numeric_dtype(dtype) and not types.is_complex_dtype(dtype)
+    )
 
 
 _PLURALS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headtool.heads import KINDS
 from headtool.schema.columns import Column, integer, number, string
 
 __all__ = [
@@ -20,7 +21,7 @@ METRIC = string("metric", "name of the metric that the numbers are in")
 DELTA = number("delta", "the metric's", "masked minus whole")
 
 HEAD = (
-    string("kind", "kind of attention: `enc-self`, `dec-self` or `cross`"),
+    string("kind", "kind of attention: `enc-self`, `dec-self` or `cross`", among=KINDS),
     integer("layer", "", "number of the layer, from 0"),
     integer("head", "", "number of the head in its layer, from 0"),
 )
@@ -30,7 +31,7 @@ BY_DATA = string("data", "SPEC of the data set; in tables of several data sets o
 
 BUDGET = (
     integer("budget", "heads", "how many heads are removed"),
-    number("share", "share", "the same, of all heads that were up for removal"),
+    number("share", "share", "the same, of all heads that were up for removal", known=True),
 )
 """How much is removed."""
 

@@ -33,6 +33,7 @@ VERDICTS = (
                 "examples_needed",
                 "examples",
                 "in all, to settle an undecided head if its effect is the observed one",
+                endless=True,
             ),
             string(
                 "reason",

@@ -76,10 +76,10 @@ def test_damage(run: Path) -> None:
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        (lambda m: m.update(provenance=[]), ["no provenance"]),
-        (lambda m: m.update(provenance={"compare": 3}), ["no provenance"]),
-        (lambda m: m["provenance"]["compare"].update(methods="gradient"), ["'methods'", "list"]),
-        (lambda m: m["provenance"]["compare"].update(whole=[1]), ["'whole'", "dict"]),
+        (lambda m: m.update(provenance=[]), ["'provenance' must be an object, got []"]),
+        (lambda m: m.update(provenance={"compare": 3}), ["'provenance > compare'", "got 3"]),
+        (lambda m: m["provenance"]["compare"].update(methods="gradient"), ["> methods'", "list"]),
+        (lambda m: m["provenance"]["compare"].update(whole=[1]), ["> whole'", "object"]),
         (lambda m: m.update(tables={}), ["no table that a report can show", "none"]),
         (lambda m: m.update(tables=[]), ["damaged"]),
     ],

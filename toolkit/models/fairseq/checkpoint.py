@@ -9,6 +9,7 @@ classes resolve interpolations and are not inert.
 from __future__ import annotations
 
 import argparse
+import os
 import pickle
 import re
 import struct
@@ -89,8 +90,9 @@ class _Inert:
 
 def check_file(path: Path) -> None:
     """Refuse a checkpoint that is missing."""
-    if not path.is_file():
-        what = "is a folder; name a file in it" if path.is_dir() else "is no file; check the path"
+    if not os.path.isfile(path):  # whatever its name is: a `Path` refuses a very long one
+        is_folder = os.path.isdir(path)
+        what = "is a folder; name a file in it" if is_folder else "is no file; check the path"
         raise HeadtoolError(f"{quoted_path(path)} {what}, like fairseq:DIR/checkpoint_best.pt")
 
 

@@ -248,7 +248,7 @@ def load_dictionaries(
     folders = _recorded_folders(options, path) if data is None else [user_path(data)]
     for folder in folders:
         files = [folder / f"dict.{language}.txt" for language in languages]
-        if all(file.is_file() for file in files):
+        if all(map(os.path.isfile, files)):
             source, target = map(_dictionary, files)
             return source, target
     looked = ", ".join(map(quoted_path, folders))
@@ -340,11 +340,11 @@ def load_segmentation(bpe: str | None, folder: Path) -> Segmentation:
         if colon and not wants_file:
             raise HeadtoolError(f"`bpe={name}` takes no file, got {quoted(rest)}")
         file = user_path(rest)
-        if wants_file and not file.is_file():
+        if wants_file and not os.path.isfile(file):
             raise HeadtoolError(f"no such file: {quoted_path(file)}; check `bpe={name}:FILE`")
     if name == "none":
         return Segmentation()
-    return Segmentation(name, _encoder(name, file), file if file.is_file() else None)
+    return Segmentation(name, _encoder(name, file), file if os.path.isfile(file) else None)
 
 
 def _encoder(name: str, file: Path) -> Any:
