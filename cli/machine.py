@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import sys
@@ -44,7 +45,8 @@ def open_streams() -> bool:
 
 def discard_output() -> None:
     """Send nowhere what is still to be written: Python's own flush at the end must not complain."""
-    _to_nowhere(sys.stdout.fileno())
+    with contextlib.suppress(OSError):  # it is no file
+        _to_nowhere(sys.stdout.fileno())
 
 
 def refusal(error: BaseException) -> str | None:

@@ -68,7 +68,9 @@ def check_output(folder: Path | None, *, force: bool) -> None:
             raise HeadtoolError(
                 f"you are in the folder '{folder}', which a run would replace; choose another `out`"
             )
-        _exists(longest_name(folder))
+        missing, above = _missing_parents(folder)
+        for path in (*missing, longest_name(folder)):
+            _exists(above / path.name)  # or the name is too long
         _clear(folder)
         taken = _exists(folder)
         if taken and not force:
@@ -81,7 +83,7 @@ def check_output(folder: Path | None, *, force: bool) -> None:
                 "another `out`"
             )
         # Nothing may be left behind by a command that fails later, so no folder is made yet.
-        with tempfile.TemporaryFile(dir=_missing_parents(folder)[1]):
+        with tempfile.TemporaryFile(dir=above):
             pass
     except OSError as error:
         raise _unwritable(folder, error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -134,4 +135,4 @@ def _checkpoint(source: str) -> Path:
     """Find the checkpoint of a baked model in its folder."""
     path = user_path(source)
     baked = path / CHECKPOINT
-    return baked if baked.is_file() else path
+    return baked if os.path.isfile(baked) else path
