@@ -40,7 +40,10 @@ COMMANDS = [
         "score --method gates --set gates.steps=1000000000000",
         ["gates.steps must be at most 100,000,000"],
     ),
-    ("speed --mask mask --length 8 --batch-sizes 1000000000", ["8,000,000,000 tokens", "--batch-sizes times --length"]),
+    (
+        "speed --mask mask --length 8 --batch-sizes 1000000000",
+        ["8,000,000,000 tokens", "--batch-sizes times --length"],
+    ),
     ("speed --mask mask --length 100000", ["--length must be at most 20"]),
     # -- names that no file can have
     (f"heads --model {LONG}", ["xxx"]),
