@@ -15,15 +15,19 @@ __all__ = ["BUILTIN", "ENTRY_POINTS", "get_method", "method_names"]
 
 BUILTIN = {
     "ablation": "headtool.methods.ablation:Ablation",
+    "activation": "headtool.methods.activation:Activation",
     "confidence": "headtool.methods.confidence:Confidence",
     "dsp": "headtool.methods.dsp:Dsp",
     "fisher": "headtool.methods.fisher:Fisher",
+    "flap": "headtool.methods.flap:Flap",
     "gates": "headtool.methods.gates:Gates",
     "gradient": "headtool.methods.gradient:Gradient",
     "lrp": "headtool.methods.lrp:Lrp",
     "magnitude": "headtool.methods.magnitude:Magnitude",
     "random": "headtool.methods.random:Random",
     "shapley": "headtool.methods.shapley:Shapley",
+    "taylor": "headtool.methods.taylor:Taylor",
+    "wanda": "headtool.methods.wanda:Wanda",
 }
 """Name to ``module:class``; nothing is imported before it is asked for."""
 
@@ -51,7 +55,7 @@ def method_names() -> tuple[str, ...]:
     --------
     >>> import headtool
     >>> headtool.method_names()
-    ('ablation', 'confidence', 'dsp', 'fisher', 'gates', 'gradient', ...)
+    ('ablation', 'activation', 'confidence', 'dsp', 'fisher', ...)
     """
     return tuple(sorted(_registered()))
 

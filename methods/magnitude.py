@@ -6,13 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from torch import nn
 
-from headtool.attention.gating import SiteHandle
-from headtool.attention.probing import Probe
 from headtool.methods.base import Job, Method, Scored
-from headtool.surgery.tracing import TracedAttention, trace
+from headtool.methods.slices import head_slices
 
 __all__ = ["Magnitude"]
 
@@ -48,40 +44,10 @@ class Magnitude(Method):
 
     def compute(self, job: Job) -> Scored:
         """Add the squares of each head's slices."""
-        batch = job.model.collate(job.examples, np.argsort(job.examples.lengths)[-2:])
-        probe = Probe(lambda: job.model.forward(batch), batch=len(batch), source=0)
         squares = np.zeros(job.model.sites.n_heads)
-        for unit in trace(job.model.module, job.model.handles, probe):
-            inputs = _input_squares(job.model.module, unit)
-            for handle in unit.handles:
-                squares[job.model.sites.columns(handle.site)] = inputs + _output_squares(handle)
+        for site, parts in head_slices(job, biases=False).items():
+            for part in parts:
+                weight = job.model.module.get_parameter(part.name).detach().double()
+                sums = part.sums(weight.square().cpu().numpy())
+                squares[job.model.sites.columns(site)] += sums
         return Scored(np.sqrt(job.columns(squares)), np.full(job.sites.n_heads, np.nan))
-
-
-def _input_squares(model: nn.Module, unit: TracedAttention) -> NDArray[np.float64]:
-    """Squares of each head's part of the linear layers before the heads, shape [H]."""
-    heads = unit.handle.site.n_heads
-    total = np.zeros(heads)
-    for name in unit.outputs:
-        squares = _squares(model.get_submodule(name))
-        slices = unit.parameters.get(f"{name}.weight")
-        if slices is None:  # every head reads all of it
-            total += squares.sum()
-        else:
-            total += squares.sum(axis=1 - slices.axis) @ slices.heads
-    return total
-
-
-def _output_squares(handle: SiteHandle) -> NDArray[np.float64]:
-    """Squares of the output projection's columns by head, shape [H]."""
-    squares = _squares(handle.module)
-    by_input = squares.sum(axis=0 if isinstance(handle.module, nn.Linear) else 1)
-    by_head: NDArray[np.float64] = by_input.reshape(handle.site.n_heads, -1).sum(axis=1)
-    return by_head
-
-
-def _squares(linear: nn.Module) -> NDArray[np.float64]:
-    """Squared weights of a linear layer, [out, in] or, for GPT-2's, [in, out]."""
-    weight = linear.get_parameter("weight")
-    squares: NDArray[np.float64] = weight.detach().double().square().cpu().numpy()
-    return squares

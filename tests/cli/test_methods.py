@@ -37,16 +37,18 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
     assert list(found) == [
         *(
             "ablation",
+            "activation",
             "confidence",
             "dsp",
             "fisher",
+            "flap",
             "gates",
             "gradient",
             "lrp",
             "magnitude",
             "random",
         ),
-        *("shapley",),
+        *("shapley", "taylor", "wanda"),
     ]
     options = {
         f"{name}.{option['name']}": option["default"]
@@ -60,6 +62,7 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         "ablation.beam": None,
         "ablation.length_penalty": None,
         "ablation.tokenize": "13a",
+        "activation.variant": "minitron",
         "confidence.statistic": "max",
         "confidence.exclude": "eos",
         "dsp.train": "gates",
@@ -80,6 +83,8 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         "fisher.batch_size": 32,
         "fisher.samples": 2048,
         "fisher.heads": None,
+        "flap.normalize": "layer",
+        "flap.power": 1,
         "gates.lambda": None,
         "gates.heads": None,
         "gates.penalty": None,
@@ -105,6 +110,8 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         "shapley.permutations": 20,
         "shapley.stderr": None,
         "shapley.tolerance": 0.02,
+        "taylor.granularity": "group",
+        "taylor.batch_size": 8,
     }
     for method in found.values():
         assert method["summary"]

@@ -30,6 +30,8 @@ VARIANTS = [
     ("ablation", {"signal": "loss"}),
     ("ablation", {"signal": "loss", "replacement": "mean"}),
     ("ablation", {"signal": "loss", "replacement": "resample"}),
+    ("activation", {}),
+    ("activation", {"variant": "contribution"}),
     ("confidence", {}),
     ("confidence", {"statistic": "entropy", "exclude": "none"}),
     ("confidence", {"exclude": "special"}),
@@ -39,6 +41,8 @@ VARIANTS = [
     ("fisher", {}),
     ("fisher", {"granularity": "batch", "batch_size": "4", "heads": "3"}),
     ("fisher", {"granularity": "example", "samples": "none"}),
+    ("flap", {}),
+    ("flap", {"normalize": "none", "power": "2"}),
     ("gates", {}),
     ("gates", {"heads": "3"}),
     ("gates", {"init": "released", "penalty": "site-mean"}),
@@ -51,6 +55,9 @@ VARIANTS = [
     ("random", {}),
     ("shapley", {"permutations": "2", "signal": "loss"}),
     ("shapley", {"permutations": "4", "tolerance": "0", "stderr": "0.5"}),
+    ("taylor", {}),
+    ("taylor", {"granularity": "element", "batch_size": "5"}),
+    ("wanda", {}),
 ]
 
 TRAINED = ("dsp", "gates")
@@ -62,7 +69,7 @@ RANDOMLY_ORDERED = ("random", "shapley")
 WITHOUT_FORWARD = ("random",)
 """Methods that never run the model."""
 
-WITHOUT_LOSS = ("confidence", "magnitude", *WITHOUT_FORWARD)
+WITHOUT_LOSS = ("activation", "confidence", "flap", "magnitude", "wanda", *WITHOUT_FORWARD)
 
 
 def build(name: str, options: dict[str, str]) -> Method:

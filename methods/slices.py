@@ -1,0 +1,112 @@
+"""Which parts of the weights belong to which head, for methods that look at weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import nn
+
+from headtool.attention.gating import SiteHandle
+from headtool.attention.probing import Probe
+from headtool.heads import AttentionSite
+from headtool.methods.base import Job
+from headtool.surgery.tracing import trace
+
+__all__ = ["HeadSlices", "head_slices", "output_weights"]
+
+
+@dataclass(frozen=True)
+class HeadSlices:
+    """The slices of one parameter by head.
+
+    Attributes
+    ----------
+    name
+        The parameter's name in the model.
+    axis
+        The axis along which heads have slices of their own.
+    heads
+        Which heads read each slice, boolean [slices, H]; None where every head reads all of it.
+    n_heads
+        H, the number of heads of the site.
+    """
+
+    name: str
+    axis: int
+    heads: NDArray[np.bool_] | None
+    n_heads: int
+
+    def sums(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Add values up by head; a slice that several heads share counts in full for each.
+
+        Parameters
+        ----------
+        values
+            A number for each entry of the parameter, of its shape.
+
+        Returns
+        -------
+        ndarray
+            Shape [H].
+        """
+        if self.heads is None:
+            return np.full(self.n_heads, values.sum())
+        others = tuple(axis for axis in range(values.ndim) if axis != self.axis)
+        by_head: NDArray[np.float64] = values.sum(axis=others) @ self.heads
+        return by_head
+
+
+def head_slices(job: Job, *, biases: bool) -> dict[AttentionSite, list[HeadSlices]]:
+    """Find each site's weights by head: those before its heads' outputs, and W_O.
+
+    What belongs to a head is measured, not read off shapes, so fused projections count like
+    separate ones. One forward pass is run to find them, whatever the labels.
+
+    Parameters
+    ----------
+    job
+        The model and its data; the longest two examples are run.
+    biases
+        Whether biases of the projections before the heads' outputs belong to heads as well. That of
+        W_O never does.
+    """
+    model = job.model
+    batch = model.collate(job.examples, np.argsort(job.examples.lengths)[-2:])
+    probe = Probe(lambda: model.forward(batch), batch=len(batch), source=0)
+    found: dict[AttentionSite, list[HeadSlices]] = {}
+    for unit in trace(model.module, model.handles, probe):
+        heads = unit.handle.site.n_heads
+        inputs = []
+        for layer in unit.outputs:
+            for kind in ("weight", "bias") if biases else ("weight",):
+                name = f"{layer}.{kind}"
+                if getattr(model.module.get_submodule(layer), kind, None) is None:
+                    continue
+                part = unit.parameters.get(name)
+                axis, mine = (0, None) if part is None else (part.axis, part.heads)
+                inputs.append(HeadSlices(name, axis, mine, heads))
+        for handle in unit.handles:
+            found[handle.site] = [*inputs, _output(handle)]
+    return found
+
+
+def _output(handle: SiteHandle) -> HeadSlices:
+    site = handle.site
+    axis = 1 if isinstance(handle.module, nn.Linear) else 0  # GPT-2's is [in, out]
+    heads = np.repeat(np.eye(site.n_heads, dtype=np.bool_), site.head_dim, axis=0)
+    return HeadSlices(f"{site.projection}.weight", axis, heads, site.n_heads)
+
+
+def output_weights(handle: SiteHandle) -> NDArray[np.float64]:
+    """Columns of W_O by head, shape [H, D, width of the output].
+
+    Parameters
+    ----------
+    handle
+        The site.
+    """
+    weight = handle.module.get_parameter("weight").detach().double().cpu().numpy()
+    by_input = weight.T if isinstance(handle.module, nn.Linear) else weight
+    return by_input.reshape(handle.site.n_heads, handle.site.head_dim, -1)

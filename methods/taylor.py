@@ -1,0 +1,174 @@
+"""First-order Taylor importance of the head's weights (Molchanov et al. 2019; LLM-Pruner)."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from headtool.engine.differentiation import frozen
+from headtool.engine.evaluation import finite_forward
+from headtool.engine.units import Unit, UnitResult, cut, in_order, run_units
+from headtool.errors import HeadtoolError
+from headtool.heads import AttentionSite
+from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.estimates import influence_stderr, ratio_of_sums
+from headtool.methods.slices import HeadSlices, head_slices
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
+
+__all__ = ["Taylor"]
+
+
+@dataclass(frozen=True)
+class Taylor(Method):
+    """First-order estimate of what the loss loses when the head's weights become zero.
+
+    With w the head's weights (its slices of W_Q, W_K, W_V with their biases, and of W_O) and L the
+    mean loss over the examples:
+
+    =======  =====================================================================================
+    group    ``|sum_w w dL/dw|``: weights may cancel (Molchanov et al. 2019, the square root of
+             theirs; the order is the same)
+    element  ``sum_w |w dL/dw|``: they may not (LLM-Pruner's element-wise importance)
+    =======  =====================================================================================
+
+    A higher score means more important. Scaling W_V or W_O scales the head's output, so in `group`
+    each contributes ``dL/dxi_h`` of `gradient`; queries and keys add what sharper attention would
+    change. Weights that several heads or layers share count in full for each. The loss of a
+    translation or text is that of all its tokens.
+
+    The standard error of `group` is over batches of consecutive examples; `element` has none (NaN).
+
+    LLM-Pruner sums within output channels first and takes absolute values there, for `group`; here,
+    as in Molchanov et al., the head is the group.
+
+    References
+    ----------
+    Molchanov, Mallya, Tyree, Frosio & Kautz 2019, "Importance Estimation for Neural Network
+    Pruning", sec. 3; Ma, Fang & Wang 2023, "LLM-Pruner: On the Structural Pruning of Large Language
+    Models", sec. 3.2.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> taylor = headtool.get_method("taylor")(batch_size=2)
+    >>> scores = taylor.score(model, examples)
+    >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(3)
+        layer  head  score  stderr
+    4       0     4  0.027   0.027
+    15      1     7  0.012   0.012
+    7       0     7  0.009   0.008
+    """
+
+    name: ClassVar[str] = "taylor"
+    summary: ClassVar[str] = "first-order estimate of the loss without the head's weights"
+    reference: ClassVar[str] = "Molchanov et al. 2019; Ma et al. 2023 (LLM-Pruner)"
+
+    granularity: str = option(
+        "group",
+        "where absolute values are taken: of the head's sum, or of every weight",
+        choices=("group", "element"),
+    )
+    batch_size: int = option(8, "examples in a backward pass; the standard error is over these")
+
+    def check(self) -> None:
+        """Refuse batches without examples."""
+        if self.batch_size < 1:
+            raise HeadtoolError(f"taylor.batch_size must be at least 1, got {self.batch_size}")
+
+    def compute(self, job: Job) -> Scored:
+        """Multiply weights by their gradients, one backward pass a batch."""
+        count = len(job.examples)
+        slices = head_slices(job, biases=True)
+        starts = range(0, count, self.batch_size)
+        batches = [np.arange(start, min(start + self.batch_size, count)) for start in starts]
+        products = _by_head if self.granularity == "group" else _by_weight
+        with _differentiable(job.model, slices):
+            done = run_units(
+                cut(batches),
+                lambda: partial(products, job.model, job.examples, slices),
+                label="weight gradients",
+                execute=job.execute,
+                progress=job.progress,
+            )
+            results = (result for _, result in in_order(done))
+            if self.granularity == "element":
+                total = dict(next(results))
+                for result in results:
+                    total = {name: product + result[name] for name, product in total.items()}
+                size = {name: np.abs(product) / count for name, product in total.items()}
+                score = job.columns(_sums(job.model, slices, size))
+                return Scored(score, np.full(len(score), np.nan))
+            per_batch = job.columns(np.stack([result["heads"] for result in results]))
+        sizes = np.array([[len(index)] for index in batches], dtype=np.float64)
+        change, influence = ratio_of_sums(per_batch, np.broadcast_to(sizes, per_batch.shape))
+        return Scored(np.abs(change), influence_stderr(influence))
+
+
+_Slices = Mapping[AttentionSite, Sequence[HeadSlices]]
+
+
+def _names(slices: _Slices) -> list[str]:
+    """Names of all weights that belong to heads."""
+    return sorted({part.name for parts in slices.values() for part in parts})
+
+
+def _by_weight(model: ModelAdapter, examples: Examples, slices: _Slices, unit: Unit) -> UnitResult:
+    """Each weight times the gradient of the batch's summed loss, by name."""
+    names = _names(slices)
+    batch = model.collate(examples, unit.examples)
+    weights = [model.module.get_parameter(name) for name in names]
+    with torch.enable_grad():
+        losses = finite_forward(model, batch, examples).losses
+        gradients = torch.autograd.grad(losses.sum(), weights, allow_unused=True)
+    return {
+        name: _product(weight.detach(), gradient)
+        for name, weight, gradient in zip(names, weights, gradients, strict=True)
+    }
+
+
+def _by_head(model: ModelAdapter, examples: Examples, slices: _Slices, unit: Unit) -> UnitResult:
+    """The same, summed by head."""
+    return {"heads": _sums(model, slices, _by_weight(model, examples, slices, unit))}
+
+
+def _product(weight: Tensor, gradient: Tensor | None) -> NDArray[np.float64]:
+    if gradient is None:
+        return np.zeros(tuple(weight.shape))
+    product: NDArray[np.float64] = (weight.double() * gradient.double()).cpu().numpy()
+    return product
+
+
+def _sums(
+    model: ModelAdapter, slices: _Slices, values: Mapping[str, NDArray[np.float64]]
+) -> NDArray[np.float64]:
+    """Add values of weights up by head, for all heads of the model."""
+    total = np.zeros(model.sites.n_heads)
+    for site, parts in slices.items():
+        for part in parts:
+            total[model.sites.columns(site)] += part.sums(values[part.name])
+    return total
+
+
+@contextlib.contextmanager
+def _differentiable(model: ModelAdapter, slices: _Slices) -> Iterator[None]:
+    """Take gradients of the heads' weights alone; afterwards everything is as it was."""
+    weights = [model.module.get_parameter(name) for name in _names(slices)]
+    with frozen(model.module):
+        try:
+            for weight in weights:
+                weight.requires_grad_(True)
+            yield
+        finally:
+            for weight in weights:
+                weight.requires_grad_(False)
