@@ -165,11 +165,8 @@ def assemble(
     if few := _draws_note(found.lines, alpha):
         notes.append(few)
     if not found.iterative:
-        notes += [
-            note
-            for name, frame in found.scores.items()
-            if (note := _tie_note(name, frame, main.closed[name]))
-        ]
+        for name, frame in found.scores.items():
+            notes += _tie_notes(name, frame, main.closed[name], len(main.tied.get(name, ())))
     undefined = sorted(set(tables["curves"].query("delta != delta")["method"]))
     if undefined:
         notes.append(
@@ -192,16 +189,24 @@ def _draws_note(lines: Sequence[Line], alpha: float) -> str:
     )
 
 
-def _tie_note(method: str, scores: pd.DataFrame, closed: NDArray[np.bool_]) -> str:
-    """Say at which points the method's scores do not tell which heads go; empty if always."""
-    cut = cut_ties(scores, closed)
-    if not cut:
-        return ""
-    points = ", ".join(f"{budget} ({heads} heads)" for budget, heads in cut.items())
-    return (
-        f"{method} gives one score to heads on both sides of the cut at {points} removed: which of "
-        "them go is decided by the loss where the method measures it, else at random by the seed"
-    )
+def _tie_notes(
+    method: str, scores: pd.DataFrame, closed: NDArray[np.bool_], orders: int
+) -> list[str]:
+    """Say at which points the method's scores do not tell which heads go, and what does."""
+    cut = cut_ties(scores["score"], closed)
+    left = cut_ties(scores["mean_rank"], closed)  # where the loss does not tell either
+    by_loss = {budget: heads for budget, heads in cut.items() if budget not in left}
+    averaged = f", and the curve is the mean over {orders} random orders of them" if orders else ""
+    return [
+        f"{method} gives one score to heads on both sides of the cut at "
+        + ", ".join(f"{budget} ({heads} heads)" for budget, heads in points.items())
+        + f" removed: {decider}"
+        for points, decider in (
+            (by_loss, "the loss decides which of them go"),
+            (left, f"the seed decides which of them go{averaged}"),
+        )
+        if points
+    ]
 
 
 def _score_table(scores: Mapping[str, pd.DataFrame], selection: str) -> pd.DataFrame:
@@ -246,12 +251,13 @@ def _curve_tables(
         for place, line in enumerate(found.lines):
             if line.is_random or line.again or line.kind != found.curves[0].kind:
                 continue
-            closed = found.curves[0].closed[line.method]
+            main = found.curves[0]
+            orders = main.tied.get(line.method, main.closed[line.method][None])
             singles[place] = [
                 np.array(
-                    [closed_alone[found.sites.heads[i]] for i in np.flatnonzero(row)], np.int64
+                    [closed_alone[found.sites.heads[i]] for i in np.nonzero(rows)[1]], np.int64
                 )
-                for row in closed
+                for rows in np.moveaxis(orders, 1, 0)
             ]
     evaluation = CurveBootstrap(
         Paired.from_outcomes(found.outcomes, metric),

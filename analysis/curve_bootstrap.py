@@ -29,7 +29,7 @@ __all__ = ["CurveBootstrap", "CurveEnsemble", "Line"]
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One curve: a method's, or the mean of several random ones.
+    """One curve: a method's, or the mean of several: random ones, or those of tied heads.
 
     Attributes
     ----------
@@ -49,6 +49,10 @@ class Line:
     again
         Whether the heads were selected on the very examples that evaluate them, which only
         `headtool.analysis.curves.optimism` looks at.
+    orders
+        For a method that gives heads on both sides of a cut the same score: the masks where these
+        heads leave in several random orders, [K, B]. The curve is the mean over them, not that of
+        `masks`. None where scores decide every point.
     """
 
     kind: str
@@ -58,6 +62,7 @@ class Line:
     masks: NDArray[np.int64]
     rival: str = ""
     again: bool = False
+    orders: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if self.masks.shape[-1] != len(self.budgets):
@@ -65,8 +70,25 @@ class Line:
 
     @property
     def is_random(self) -> bool:
-        """Whether it is the mean of draws."""
+        """Whether it is the mean of random draws."""
         return self.masks.ndim == 2
+
+    def of(self, values: Array) -> Array:
+        """Take the curve out of values of all masks, the mean over draws or orders.
+
+        Parameters
+        ----------
+        values
+            Of each mask by number, and of the whole model at the end, shape [..., M + 1].
+
+        Returns
+        -------
+        ndarray
+            Shape [..., B].
+        """
+        several = self.masks if self.orders is None else self.orders
+        found = values[..., several]
+        return found if several.ndim == 1 else np.asarray(found.mean(axis=-2))
 
     @property
     def share(self) -> Array:
@@ -102,8 +124,8 @@ class CurveBootstrap:
     lines
         The curves.
     singles
-        For every curve and budget, the masks that close the removed heads one at a time; only for
-        the curves given.
+        For every curve and budget, the masks that close the removed heads one at a time, for each
+        of its orders; only for the curves given.
     resamples
         Bootstrap resamples R.
     seed
@@ -131,9 +153,8 @@ class CurveBootstrap:
         return np.append(self.paired.delta, 0.0)
 
     def deltas(self, line: Line) -> Array:
-        """Deltas of a curve, the mean over draws of random ones, shape [B]."""
-        values = self.observed[line.masks]
-        return values.mean(axis=0) if line.is_random else values
+        """Deltas of a curve, the mean over draws or orders where it has several, shape [B]."""
+        return line.of(self.observed)
 
     def each_draw(self, line: Line) -> Array:
         """Deltas of the single draws of a random curve, shape [draws, B]."""
@@ -156,7 +177,7 @@ class CurveBootstrap:
         sums = Sums(paired)
         drawn = [np.empty((self.resamples, len(line.budgets))) for line in self.lines]
         added = {number: np.empty_like(drawn[number]) for number in self.singles}
-        chosen = {number: self._choice(masks) for number, masks in self.singles.items()}
+        chosen = self.single_weights
         start = 0
         for weights in bootstrap_weights(
             paired.n_examples,
@@ -172,7 +193,7 @@ class CurveBootstrap:
             shares: dict[int, Array] = {}
             for line, into in zip(self.lines, drawn, strict=True):
                 if not line.is_random:
-                    into[rows] = deltas[:, line.masks]
+                    into[rows] = line.of(deltas)
                     continue
                 draws = len(line.masks)
                 if draws not in shares:
@@ -184,12 +205,17 @@ class CurveBootstrap:
             start += len(deltas)
         return drawn, added
 
-    def _choice(self, masks: Sequence[NDArray[np.int64]]) -> Array:
-        """Matrix [M + 1, B] that adds up the deltas of some masks for each budget."""
-        matrix = np.zeros((self.paired.n_masks + 1, len(masks)))
-        for column, members in enumerate(masks):
-            matrix[members, column] = 1.0
-        return matrix
+    @cached_property
+    def single_weights(self) -> dict[int, Array]:
+        """Weights [M + 1, B] that add up the deltas of `singles`, by number of the curve."""
+        found = {}
+        for number, masks in self.singles.items():
+            orders = self.lines[number].orders
+            matrix = np.zeros((self.paired.n_masks + 1, len(masks)))
+            for column, members in enumerate(masks):
+                np.add.at(matrix[:, column], members, 1.0 if orders is None else 1 / len(orders))
+            found[number] = matrix
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -37,6 +37,8 @@ def lines_of(
     again: Mapping[str, NDArray[np.bool_]],
     model: Sites,
     number: Callable[[HeadMask], int],
+    *,
+    again_tied: Mapping[str, NDArray[np.bool_]] | None = None,
 ) -> list[Line]:
     """Turn masks into curves, giving every mask its number.
 
@@ -50,6 +52,8 @@ def lines_of(
         All sites of the model.
     number
         Gives a mask its number, such as `MaskNumbers.add`.
+    again_tied
+        As `CurveMasks.tied`, of `again`.
     """
 
     def numbers(closed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -58,14 +62,17 @@ def lines_of(
         return np.array(found, dtype=np.int64).reshape(closed.shape[:-1])
 
     total = masks.sites.n_heads
-    lines = [
-        Line(masks.kind, name, masks.budgets, total, numbers(closed))
-        for name, closed in masks.closed.items()
-    ]
-    lines += [
-        Line(masks.kind, name, masks.budgets, total, numbers(closed), again=True)
-        for name, closed in again.items()
-    ]
+    lines = []
+    for chosen, tied, is_again in (
+        (masks.closed, masks.tied, False),
+        (again, again_tied or {}, True),
+    ):
+        for name, closed in chosen.items():
+            orders = numbers(tied[name]) if name in tied else None
+            own = numbers(closed)
+            lines.append(
+                Line(masks.kind, name, masks.budgets, total, own, again=is_again, orders=orders)
+            )
     if len(masks.random):
         lines.append(Line(masks.kind, "random", masks.budgets, total, numbers(masks.random)))
         lines += [

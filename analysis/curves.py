@@ -72,8 +72,7 @@ def curve_frame(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFra
         if line.again:
             continue
         low, high = percentile_interval(drawn, level=1 - alpha)
-        value = values[line.masks].mean(axis=0) if line.is_random else values[line.masks]
-        numbers = (value, bootstrap.deltas(line), low, high)
+        numbers = (line.of(values), bootstrap.deltas(line), low, high)
         rows += _points(bootstrap, line, (line.kind, line.method), numbers)
     return TABLES["curves"].frame(rows)
 
@@ -173,10 +172,10 @@ def additivity(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFram
         The intervals have level ``1 - alpha`` at each budget by itself.
     """
     rows = []
-    for number, members in bootstrap.singles.items():
+    for number in bootstrap.singles:
         line = bootstrap.lines[number]
         joint = bootstrap.deltas(line)
-        added = np.array([bootstrap.observed[masks].sum() for masks in members])
+        added = bootstrap.observed @ bootstrap.single_weights[number]
         gaps = bootstrap.drawn[number] - bootstrap.drawn_sums[number]
         low, high = percentile_interval(gaps, level=1 - alpha)
         columns = (joint, added, joint - added, low, high)

@@ -177,7 +177,7 @@ class Dsp(GateTraining):
 
     def kept(self, numbers: Tensor, job: Job) -> NDArray[np.bool_]:
         """Keep the K heads with the largest weights."""
-        return highest(numbers.numpy(), self._k(job))
+        return highest(numbers.numpy(), self._k(job), seed=job.seed)
 
     def columns(self, numbers: Tensor) -> dict[str, NDArray[Any]]:
         """Score by the weight."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from headtool.results.scores import ranks
+
 __all__ = ["highest", "influence_stderr", "ratio_of_sums"]
 
 
-def highest(score: NDArray[np.float64], heads: int) -> NDArray[np.bool_]:
-    """Mark the heads with the highest scores; of equal ones, those that come first.
+def highest(score: NDArray[np.float64], heads: int, *, seed: int = 0) -> NDArray[np.bool_]:
+    """Mark the heads with the highest scores; of equal ones, those that rank higher by the seed.
 
     Parameters
     ----------
@@ -17,6 +19,8 @@ def highest(score: NDArray[np.float64], heads: int) -> NDArray[np.bool_]:
         Shape [H].
     heads
         How many to mark.
+    seed
+        As for `headtool.results.scores.ranks`.
 
     Returns
     -------
@@ -27,12 +31,11 @@ def highest(score: NDArray[np.float64], heads: int) -> NDArray[np.bool_]:
     --------
     >>> import numpy as np
     >>> from headtool.methods.estimates import highest
-    >>> highest(np.array([0.3, 0.9, 0.3, 0.1]), 2).tolist()
-    [True, True, False, False]
+    >>> highest(np.array([0.3, 0.9, 0.4, 0.1]), 2).tolist()
+    [False, True, True, False]
     """
-    kept = np.zeros(len(score), dtype=np.bool_)
-    kept[np.argsort(-score, kind="stable")[:heads]] = True
-    return kept
+    rank, _ = ranks(score, seed=seed)
+    return rank <= heads
 
 
 def influence_stderr(influence: NDArray[np.float64]) -> NDArray[np.float64]:

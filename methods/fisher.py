@@ -111,7 +111,7 @@ class Fisher(Method):
         stderr = influence_stderr(scale * squares - score)
         columns = {}
         if self.heads is not None:
-            diagonal = highest(score, self.heads)
+            diagonal = highest(score, self.heads, seed=job.seed)
             columns = {
                 "kept": rearrange(diagonal, per_unit, job.sites),
                 "kept_diagonal": diagonal,
@@ -145,16 +145,17 @@ def rearrange(
     result = kept.copy()
     for site in sites:
         columns = sites.columns(site)
-        result[columns] = _rearranged(gradients[:, columns], closed=int((~kept[columns]).sum()))
+        result[columns] = _rearranged(gradients[:, columns], kept[columns])
     return result
 
 
-def _rearranged(gradients: NDArray[np.float64], *, closed: int) -> NDArray[np.bool_]:
-    """Choose which heads of one layer stay, given how many are closed."""
+def _rearranged(gradients: NDArray[np.float64], before: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Choose which heads of one layer stay, given how many, and which of equal ones, did before."""
     kept = np.ones(gradients.shape[1], dtype=np.bool_)
+    closed = int((~before).sum())
     if closed == 0:
         return kept
-    order = np.argsort((gradients**2).sum(axis=0), kind="stable").tolist()
+    order = np.lexsort((before, (gradients**2).sum(axis=0))).tolist()
     chosen = order[:closed]
     for head in order[closed:]:
         chosen.append(head)

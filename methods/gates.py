@@ -234,7 +234,7 @@ class Gates(GateTraining):
         """Keep the gates that are more open than closed, or the number of heads wanted."""
         if self.heads is None:
             return (numbers > 0).numpy()
-        return highest(numbers.numpy(), self.heads)
+        return highest(numbers.numpy(), self.heads, seed=job.seed)
 
     def columns(self, numbers: Tensor) -> dict[str, NDArray[Any]]:
         """Score by the probability to be open."""

@@ -351,3 +351,22 @@ def test_so_many_draws_allow_a_claim_and_one_fewer_does_not(methods):
     needed = draws_needed(0.05, methods)
     assert claimed(needed)
     assert not claimed(needed - 1)
+
+
+def test_a_curve_over_ties_is_the_mean_over_their_orders(paired):
+    orders = np.array([[-1, 1, 5], [-1, 3, 5], [-1, 4, 5]])
+    tied = line("tied", -1, 2, 5, orders=orders)
+    parts = [line(str(mask), -1, mask, 5) for mask in (1, 3, 4)]
+    singles = {0: [np.array([], int), np.array([1, 2, 1, 3, 2, 3]), np.array([1, 2, 3, 4] * 3)]}
+    bootstrap = CurveBootstrap(paired, (tied, *parts), singles, resamples=150, seed=4)
+    np.testing.assert_allclose(
+        bootstrap.deltas(tied), np.mean([bootstrap.deltas(part) for part in parts], axis=0)
+    )
+    np.testing.assert_allclose(bootstrap.drawn[0], np.mean(bootstrap.drawn[1:], axis=0))
+    frame = curve_frame(bootstrap)
+    values = frame.pivot(index="budget", columns="method", values="value")
+    np.testing.assert_allclose(values["tied"], values[["1", "3", "4"]].mean(axis=1))
+    # Each of three heads goes in two of the three orders.
+    summed = additivity(bootstrap)["sum_of_singles"]
+    assert summed[1] == pytest.approx(2 / 3 * paired.delta[1:4].sum())
+    assert summed[2] == pytest.approx(paired.delta[1:5].sum())

@@ -10,7 +10,14 @@ import pytest
 
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask, Sites
-from headtool.masks.selection import budget, by_scores, by_verdicts, from_file, groups_of
+from headtool.masks.selection import (
+    budget,
+    by_scores,
+    by_verdicts,
+    from_file,
+    groups_of,
+    tied_at_cut,
+)
 
 SITES = Sites(tuple(AttentionSite("dec-self", layer, 4, 2, 8, f"o{layer}") for layer in range(2)))
 
@@ -111,3 +118,14 @@ def test_masks_of_three_formats(text: str, tmp_path: Path) -> None:
     mask = from_file(tmp_path / "mask", SITES)
     assert closed(mask) == ["0.1", "1.3"]
     np.testing.assert_array_equal(mask.open, [1, 0, 1, 1, 1, 1, 1, 0])
+
+
+def test_a_cut_among_equal_scores_is_told() -> None:
+    scores = frame([0.1, 0.2, 0.2, 0.3, 0.2, 0.1, 0.3, 0.3])
+    told = [tied_at_cut(scores, by_scores(scores, SITES, count)) for count in range(1, 8)]
+    #        0.1: one of two, two of two; 0.2: one, two, three of three; 0.3: one, two of three
+    assert told == [(2, 1), None, (3, 1), (3, 2), None, (3, 1), (3, 2)]
+    # Groups have 0.1 and 0.2, 0.2 and 0.3, 0.1 and 0.2, 0.3 twice.
+    one, both = (by_scores(scores, SITES, count, unit="group") for count in (2, 4))
+    assert tied_at_cut(scores, one, unit="group") == (4, 2)
+    assert tied_at_cut(scores, both, unit="group") is None

@@ -108,6 +108,7 @@ def test_document_is_valid_json_with_every_digit() -> None:
         "stderr": None,
         "rank": 2,
         "tied": True,
+        "mean_rank": 2.5,
         "raw": 0.1 + 0.2,
     }
     assert second["score"] is None

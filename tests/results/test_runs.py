@@ -27,6 +27,7 @@ FRAME = pd.DataFrame(
         "stderr": [np.nan, 0.5],
         "rank": [1, 2],
         "tied": [False, False],
+        "mean_rank": [1.0, 2.0],
         "kept": pd.array([True, False], dtype="boolean"),
     }
 )

@@ -99,6 +99,7 @@ def drawn_rows(
 
     Examples
     --------
+    >>> from headtool.data.drawing import drawn_rows
     >>> labels = ["no"] * 6 + ["yes"] * 3
     >>> rows = drawn_rows(9, 3, order="seeded", seed=0, labels=labels)
     >>> [labels[row] for row in rows]

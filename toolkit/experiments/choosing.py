@@ -19,6 +19,7 @@ from headtool.masks.selection import (
     from_file,
     scores_of,
     scores_of_ablation,
+    tied_at_cut,
 )
 from headtool.metrics import metric_of_run
 from headtool.models.base import ModelAdapter
@@ -153,6 +154,28 @@ class Choice:
         table = _one_method(scores, model, self.method)
         count = budget(self.remove, self.keep_heads, model.sites.n_heads)
         return by_scores(table, model.sites, count, unit=unit, keep_one=keep_one)
+
+    def tied(
+        self, model: ModelAdapter, scores: Scores | None, mask: HeadMask, *, unit: str = "head"
+    ) -> dict[str, int] | None:
+        """Say how many heads have equal scores on both sides of the cut, and how many of them go.
+
+        Parameters
+        ----------
+        model, scores, unit
+            As for `of`.
+        mask
+            What `of` returned.
+
+        Returns
+        -------
+        dict
+            ``heads`` and ``removed``; None where scores tell all heads apart, or do not choose.
+        """
+        if scores is None or self.mask is not None or self.verdict is not None:
+            return None
+        found = tied_at_cut(_one_method(scores, model, self.method), mask, unit=unit)
+        return None if found is None else dict(zip(("heads", "removed"), found, strict=True))
 
 
 def _one_method(scores: Scores, model: ModelAdapter, method: str | None) -> pd.DataFrame:

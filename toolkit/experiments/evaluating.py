@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headtool.analysis.assembly import Findings
 from headtool.analysis.curve_lines import MaskNumbers, lines_of
@@ -14,6 +18,7 @@ from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages
 from headtool.heads import HeadMask
 from headtool.masks.curves import CurveMasks
+from headtool.masks.order import tied_closed
 from headtool.masks.singles import single_masks
 from headtool.progress import labelled
 from headtool.results.outcomes import Outcomes
@@ -63,6 +68,7 @@ def evaluate_chosen(setup: Setup, kept: Stages, roster: Roster, chosen: Chosen) 
             again.closed.get(masks.kind, {}) if again is not None else {},
             setup.model.sites,
             numbers.add,
+            again_tied=_tied(setup, masks, again),
         )
     ]
     outcomes = _outcomes(setup, kept, "curves", first, numbers.masks)
@@ -91,8 +97,9 @@ def evaluate_chosen(setup: Setup, kept: Stages, roster: Roster, chosen: Chosen) 
 
 def _draw(setup: Setup, roster: Roster, chosen: Chosen) -> list[CurveMasks]:
     """The masks of the curves: those of the methods, and random ones beside them."""
-    return [
-        CurveMasks.draw(
+    found = []
+    for family in setup.families:
+        masks = CurveMasks.draw(
             family.kind,
             family.sites,
             family.budgets,
@@ -101,8 +108,17 @@ def _draw(setup: Setup, roster: Roster, chosen: Chosen) -> list[CurveMasks]:
             keep_one=family.keep_one,
             seed=setup.request.seed,
         )
-        for family in setup.families
-    ]
+        found.append(replace(masks, tied=_tied(setup, masks, chosen)))
+    return found
+
+
+def _tied(setup: Setup, masks: CurveMasks, chosen: Chosen | None) -> dict[str, NDArray[np.bool_]]:
+    """By method whose scores leave points of the curve open: its masks in several orders."""
+    if chosen is None or setup.request.iterative or masks.kind not in chosen.closed:
+        return {}  # if scored again at every step, each has scores of its own
+    (family,) = (one for one in setup.families if one.kind == masks.kind)
+    scores = {name: one.frame for name, one in chosen.scores.items()}
+    return tied_closed(family, scores, masks.keys)
 
 
 def _outcomes(

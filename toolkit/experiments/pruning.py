@@ -225,12 +225,18 @@ def prune(
     notes: list[str] = []
     if unit == "group" and verdict is None:
         notes.append(f"{len(chosen.closed)} heads go: as many as make whole groups")
+    tied = choice.tied(adapter, opened, chosen, unit=unit)
+    if tied is not None:
+        notes.append(
+            f"the cut falls among {tied['heads']} heads with equal scores, of which "
+            f"{tied['removed']} go: by the loss where ablation measured it, else by the seed"
+        )
     scales = None
     if rescale is not None:
         assert examples is not None
         scales = least_squares_scales(adapter, examples, chosen, progress=progress)
         notes += _note_of_scales(scales, len(examples))
-    source = {**choice.described(), "unit": unit, "rescale": rescale}
+    source = {**choice.described(), "unit": unit, "rescale": rescale, "tied": tied}
     rows: list[dict[str, Any]] = []
     if bake:
         pruned = None

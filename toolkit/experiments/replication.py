@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,7 @@ from headtool.experiments.selecting import Closed, Roster, ScoringRound, choose_
 from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages
 from headtool.masks.curves import CurveMasks, layers_of
-from headtool.masks.order import Family
+from headtool.masks.order import Family, tied_closed
 from headtool.metrics.base import Metric
 from headtool.progress import labelled
 from headtool.results.outcomes import Outcomes
@@ -188,6 +188,9 @@ def replicate(setup: Setup, kept: Stages, roster: Roster, found: Findings) -> Re
             keep_one=family.keep_one,
             seed=setup.request.seed,
         )
+        if not setup.request.iterative:
+            frames = {name: done[rep.spec][name][0].frame for name in methods}
+            masks = replace(masks, tied=tied_closed(family, frames, masks.keys))
         lines.append(tuple(lines_of(masks, {}, first.sites, numbers.add)))
         outcomes.append(
             kept.measure(

@@ -9,7 +9,7 @@ layers matter, not which heads.
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,6 +117,11 @@ class CurveMasks:
         The same for random masks, [draws, B, n].
     matched
         By method, for random masks with the method's number of closed heads in every layer.
+    keys
+        What orders the heads in every draw, the lowest first, [draws, n].
+    tied
+        By method that gives heads on both sides of a cut the same score: which heads are closed
+        where these heads leave in the order of each draw, [draws, B, n].
     """
 
     kind: str
@@ -125,6 +130,8 @@ class CurveMasks:
     closed: dict[str, Closed]
     random: Closed
     matched: dict[str, Closed]
+    keys: NDArray[np.float64]
+    tied: dict[str, Closed] = field(default_factory=dict)
 
     @classmethod
     def draw(
@@ -170,12 +177,14 @@ class CurveMasks:
             for name, rows in closed.items()
         }
         empty = (draws, len(budgets), sites.n_heads)
-        return cls(kind, sites, budgets, closed, np.array(free).reshape(empty), matched)
+        return cls(kind, sites, budgets, closed, np.array(free).reshape(empty), matched, keys)
 
     def only(self, methods: Container[str]) -> CurveMasks:
         """Return the same without the methods that are not named."""
         closed = {name: rows for name, rows in self.closed.items() if name in methods}
-        return replace(self, closed=closed, matched={name: self.matched[name] for name in closed})
+        matched = {name: self.matched[name] for name in closed}
+        tied = {name: rows for name, rows in self.tied.items() if name in methods}
+        return replace(self, closed=closed, matched=matched, tied=tied)
 
     def mask(self, closed: Closed, model: Sites) -> HeadMask:
         """Make a mask over all of the model's heads.

@@ -30,6 +30,7 @@ __all__ = [
     "groups_of",
     "scores_of",
     "scores_of_ablation",
+    "tied_at_cut",
 ]
 
 UNITS = ("head", "group")
@@ -207,6 +208,41 @@ def by_scores(
             else f"{count} heads are less than one key/value group; remove more, or use `unit=head`"
         )
     return HeadMask(sites, ~closed[groups])
+
+
+def tied_at_cut(
+    scores: pd.DataFrame, mask: HeadMask, *, unit: str = "head"
+) -> tuple[int, int] | None:
+    """Count the heads whose scores do not tell whether they go: others with equal scores do not.
+
+    Parameters
+    ----------
+    scores
+        One method's scores: kind, layer, head and score, for all or some of the heads.
+    mask
+        What `by_scores` made of them.
+    unit
+        ``head``; with ``group``, groups are equal whose heads have equal scores.
+
+    Returns
+    -------
+    tuple of int
+        How many heads those are, and how many of them the mask closes; None if there are none.
+    """
+    sites = mask.sites
+    score = np.full(sites.n_heads, np.nan)
+    score[_positions(scores, sites)] = scores["score"].to_numpy(dtype=np.float64)
+    groups = groups_of(sites, unit)
+    members = [np.flatnonzero(groups == group) for group in range(groups[-1] + 1)]
+    values = [tuple(np.sort(score[heads]).tolist()) for heads in members]
+    goes = [not mask.open[heads].any() for heads in members]
+    gone = {value for value, shut in zip(values, goes, strict=True) if shut}
+    left = {value for value, shut in zip(values, goes, strict=True) if not shut}
+    places = [place for place, value in enumerate(values) if value in gone & left]
+    sizes = [(len(members[place]), goes[place]) for place in places]
+    if not sizes:
+        return None
+    return sum(size for size, _ in sizes), sum(size for size, shut in sizes if shut)
 
 
 def by_verdicts(

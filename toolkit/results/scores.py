@@ -24,6 +24,7 @@ __all__ = [
     "head_frame",
     "joined_scores",
     "json_rows",
+    "mean_ranks",
     "ranks",
     "score_frame",
     "scores_document",
@@ -66,6 +67,39 @@ def ranks(
     rank[np.lexsort((chance, -finer, -known))] = np.arange(1, len(score) + 1)
     _, place, times = np.unique(known, return_inverse=True, return_counts=True)
     return rank, np.asarray(times[place] > 1) & ~np.isnan(score)
+
+
+def mean_ranks(
+    score: NDArray[np.float64], *, tie_break: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Rank scores; heads that only chance ranks share the mean of their ranks.
+
+    Parameters
+    ----------
+    score, tie_break
+        As for `ranks`.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shape [n], from 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from headtool.results.scores import mean_ranks
+    >>> mean_ranks(np.array([0.5, 2.0, 0.5]))
+    array([2.5, 1. , 2.5])
+    >>> mean_ranks(np.array([0.5, 2.0, 0.5]), tie_break=np.array([1.0, 0.0, 3.0]))
+    array([3., 1., 2.])
+    """
+    known = np.where(np.isnan(score), -np.inf, score)
+    finer = np.zeros(len(score)) if tie_break is None else np.nan_to_num(tie_break, nan=-np.inf)
+    pairs = np.stack([-known, -finer])
+    _, place, times = np.unique(pairs, axis=1, return_inverse=True, return_counts=True)
+    last = np.cumsum(times)
+    mean: NDArray[np.float64] = (last - (times - 1) / 2)[place.ravel()]
+    return mean
 
 
 def head_frame(sites: Sites, **columns: Any) -> pd.DataFrame:
@@ -128,12 +162,13 @@ def score_frame(
     >>> from headtool.heads import AttentionSite
     >>> sites = Sites((AttentionSite("enc-self", 0, 2, 2, 16, "layer.0.output"),))
     >>> score_frame("mine", sites, np.array([0.1, 0.4]), np.array([np.nan, np.nan]))
-      method      kind  layer  head  score  stderr  rank   tied
-    0   mine  enc-self      0     0    0.1     NaN     2  False
-    1   mine  enc-self      0     1    0.4     NaN     1  False
+      method      kind  layer  head  score  stderr  rank   tied  mean_rank
+    0   mine  enc-self      0     0    0.1     NaN     2  False        2.0
+    1   mine  enc-self      0     1    0.4     NaN     1  False        1.0
     """
     rank, tied = ranks(score, tie_break=tie_break, seed=seed)
-    frame = head_frame(sites, score=score, stderr=stderr, rank=rank, tied=tied, **columns)
+    placed = {"rank": rank, "tied": tied, "mean_rank": mean_ranks(score, tie_break=tie_break)}
+    frame = head_frame(sites, score=score, stderr=stderr, **placed, **columns)
     frame.insert(0, "method", method)
     return frame
 

@@ -66,6 +66,12 @@ HEADS = (
                 "seed ranks it",
                 later=True,
             ),
+            number(
+                "mean_rank",
+                "",
+                "mean of `rank` over all orders of the heads that only the seed ranks",
+                later=True,
+            ),
             number("raw", "the method's", "`gradient`: before normalisation", optional=True),
             number("relevance", "the method's", "`lrp`: mean relevance", optional=True),
             number("log_alpha", "", "`gates`: the trained parameter of the gate", optional=True),
