@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from headtool.errors import HeadtoolError, unknown
 from headtool.reports.contents.run import Contents, read_contents, with_roles
 from headtool.reports.marks import is_marked
-from headtool.results.replacing import replacing
+from headtool.results.replacing import replacing, sweep
 
 if TYPE_CHECKING:
     from headtool.analysis.comparison import Comparison
@@ -99,6 +99,7 @@ def write_report(
             )
         place = Path(out) if out is not None else run / name
         try:
+            sweep(place)
             _check(place, endings, contents, force=force)
             place.parent.mkdir(parents=True, exist_ok=True)
             with replacing(place, force=force) as made:

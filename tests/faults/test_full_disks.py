@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -40,6 +41,11 @@ def resize(disk: Path, size: int) -> None:
     subprocess.run(["mount", "-o", f"remount,size={size}", str(disk)], check=True)
 
 
+def used(disk: Path) -> int:
+    found = os.statvfs(disk)
+    return (found.f_blocks - found.f_bfree) * found.f_frsize
+
+
 def spread(total: int, count: int) -> list[int]:
     """Some numbers of bytes up to a total, close together where they are small."""
     return [int(total ** ((n + 1) / (count + 1))) for n in range(count)]
@@ -75,17 +81,17 @@ def test_files_may_not_grow(bench: Bench, tmp_path: Path, rounds: int, names: li
 
 def test_a_disk_of_some_pages(bench: Bench, disk: Path, rounds: int, names: list[str]) -> None:
     for name in names:
-        found = tree(bench.whole(name)[0])
-        total = sum(len(content or b"") // PAGE + 1 for content in found.values())
-        for pages in spread(total, min(rounds, 20)):
-            resize(disk, 2**30)
+        resize(disk, 2**30)
+        found = tree(bench.whole(name)[0]).items() - tree(bench.begin(name, disk / name)).items()
+        total = sum(len(content) // PAGE + 1 for _, content in found if content is not None)
+        count = min(rounds, 20, total - 1)
+        for pages in range(1, total, -(-(total - 1) // count)):
             place = bench.begin(name, disk / f"{name} {pages}")
             before = tree(place)
-            used = sum(len(content or b"") // PAGE + 2 for content in tree(disk).values())
-            resize(disk, (used + pages) * PAGE)
+            resize(disk, used(disk) + pages * PAGE)
             full = bench.warm.run(bench.arguments(name), place)
             check(bench, name, place, before, full)
             resize(disk, 2**30)
             bench.finish(name, place)
             subprocess.run(["rm", "-r", str(place)], check=True)
-        print(f"{name}: {min(rounds, 20)} sizes of a disk")
+        print(f"{name}: {count} sizes of a disk")

@@ -12,6 +12,7 @@ import os
 import pkgutil
 import resource
 import selectors
+import shutil
 import signal
 import sys
 import threading
@@ -62,10 +63,14 @@ def import_everything() -> None:
 
 
 class Steps:
-    """Counts the calls that change files below the working folder; dies just before one of them."""
+    """Counts the calls that change files below the working folder.
 
-    def __init__(self, fatal: int | None) -> None:
-        self.place, self.fatal = os.getcwd() + os.sep, fatal
+    Just before one of them the process dies, or everything in the folder is removed.
+    """
+
+    def __init__(self, job: dict[str, Any]) -> None:
+        self.place = os.getcwd() + os.sep
+        self.fatal, self.empty = job["kill_at"], job["remove_at"]
         self.seen: list[str] = []
         sys.addaudithook(self)
 
@@ -85,8 +90,14 @@ class Steps:
         if os.path.isabs(name) and not name.startswith(self.place):
             return
         self.seen.append(f"{event} {name.removeprefix(self.place)}")
-        if self.fatal is not None and len(self.seen) == self.fatal:
+        if len(self.seen) == self.fatal:
             os.kill(os.getpid(), signal.SIGKILL)
+        if len(self.seen) == self.empty:
+            for held in list(os.scandir(self.place)):
+                if held.is_dir():
+                    shutil.rmtree(held.path)
+                else:
+                    os.remove(held.path)
 
 
 def run_command(job: dict[str, Any], out: int, err: int, steps: int) -> None:
@@ -100,7 +111,7 @@ def run_command(job: dict[str, Any], out: int, err: int, steps: int) -> None:
         sys.argv = ["headtool", *job["arguments"]]
         if job["largest_file"] is not None:
             resource.setrlimit(resource.RLIMIT_FSIZE, (job["largest_file"],) * 2)
-        noted = Steps(job["kill_at"])
+        noted = Steps(job)
         from headtool.cli.main import run
 
         try:

@@ -47,9 +47,10 @@ class Warm:
         """Run several commands at the same time; each has ``arguments``, a ``place`` and faults.
 
         Faults are ``kill_at`` (the number of a step), ``kill_after`` (seconds), ``largest_file``
-        (bytes) and ``start_after`` (seconds).
+        (bytes), ``remove_at`` (the number of a step) and ``start_after`` (seconds).
         """
-        plain = {"kill_at": None, "kill_after": None, "largest_file": None, "start_after": 0}
+        faults = ("kill_at", "kill_after", "largest_file", "remove_at")
+        plain = {**dict.fromkeys(faults), "start_after": 0}
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps([{**plain, **job} for job in jobs]) + "\n")
         self._process.stdin.flush()

@@ -236,3 +236,11 @@ def test_a_comparison_lies_beside_its_run_or_where_it_is_told(run: Path) -> None
     assert write_report(dataclasses.replace(in_memory, folder=run)) == run / "report.html"
     with pytest.raises(HeadtoolError, match=r"lies in no folder.*give `out`"):
         write_report(in_memory)
+
+
+def test_what_a_killed_report_left_is_swept(run: Path) -> None:
+    write_report(run, format="csv")
+    (run / ".headtool-csv-abcdefgh" / "new").mkdir(parents=True)
+    with pytest.raises(HeadtoolError, match="csv exists already"):
+        write_report(run, format="csv")
+    assert not (run / ".headtool-csv-abcdefgh").exists()
