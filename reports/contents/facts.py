@@ -21,7 +21,6 @@ __all__ = [
     "alpha_of",
     "band_of",
     "ceiling_of",
-    "default_budget",
     "examples_note",
     "false_verdicts",
     "interval",
@@ -88,18 +87,6 @@ def examples_note(needed: Sequence[float]) -> str:
 def matched(method: str) -> str:
     """Name of the random masks that remove as many heads of every layer as a method does."""
     return MATCHED + method
-
-
-def default_budget(contents: Contents) -> int | None:
-    """The number of removed heads that static figures show: the budget nearest to one half."""
-    table = contents.tables.get("kept")
-    if table is None:
-        return None
-    budgets = table.loc[table["budget"] > 0, ["budget", "share"]].drop_duplicates("budget")
-    if budgets.empty:
-        return int(table["budget"].iloc[0])
-    nearest = budgets.assign(far=(budgets["share"] - 0.5).abs()).sort_values("far", kind="stable")
-    return int(nearest["budget"].iloc[0])
 
 
 def alpha_of(contents: Contents) -> float:

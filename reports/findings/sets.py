@@ -2,42 +2,37 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headtool.reports.blocks import Finding
 from headtool.reports.contents.facts import (
-    RULE_OF_THREE,
-    default_budget,
     interval,
     level_of,
     margin_of,
-    signed,
 )
+from headtool.reports.contents.reach import default_budget, reach_of, too_coarse
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.wording.words import given, listed, number, percent
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 Row = Mapping[str, Any]
 
-_ROUNDING = 1e-9  # a difference of two shares of examples is seldom exact
 __all__ = ["additivity_finding", "consensus_finding", "removal_finding"]
 
 
 def removal_finding(contents: Contents) -> Finding | None:
     """How many heads can be removed at once."""
-    curves = {m: c for m, c in _method_curves(contents).items() if len(c)}
+    reach = reach_of(contents)
     margin, metric = margin_of(contents), contents.measure
-    if not curves or math.isnan(margin):
+    if not reach:
         return None
-    estimated = {m: _reach(contents, curve, "delta") for m, curve in curves.items()}
-    edge = "low" if contents.higher_is_better else "high"
-    sure = {m: _reach(contents, curve, edge) for m, curve in curves.items()}
+    estimated = {m: (one.share, one.budget) for m, one in reach.items()}
+    sure = {m: (one.sure, one.sure_budget) for m, one in reach.items()}
     band, limit = f"{level_of(contents)} band", f"the margin of {given(margin)}"
-    coarse = _coarse(contents)
+    coarse = too_coarse(contents)
     if coarse:
         headline = (
             f"These data cannot resolve {limit}: {coarse}. By the estimate alone, "
@@ -55,19 +50,21 @@ def removal_finding(contents: Contents) -> Finding | None:
             f"chooses them. By the estimate alone, {_furthest(estimated)}."
         )
     else:
-        step = next(iter(curves.values())).query("share > 0").sort_values("share").head(1)
+        curves = contents.table("curves").query("kind == 'all' and share > 0")
+        step = curves.sort_values("share").head(1)
         size = "".join(f" ({row['budget']} heads)" for row in records(step))
         headline = (
             f"Removed together, even the first step{size} is estimated to cost more than "
             f"{given(margin)} of {metric}, whichever method chooses the heads."
         )
     each, surely = (
-        listed([f"{percent(reach[m][0])} for {m}" for m in curves]) for reach in (estimated, sure)
+        listed([f"{percent(far[m][0])} for {m}" for m in reach]) for far in (estimated, sure)
     )
     detail = (
-        f"The largest share that can be removed before the estimate leaves {limit}: {each}. "
+        f"The largest share that can be removed at an estimate within {limit}, before the whole "
+        f"{band} lies beyond it: {each}. "
         + (
-            f"Before the {band} leaves it: {surely}. "
+            f"At a {band} within it: {surely}. "
             if any(budget for _, budget in sure.values())
             else f"The {band} is not within it even at the first step, for any method. "
         )
@@ -87,39 +84,6 @@ def _furthest(reach: Mapping[str, tuple[float, int]]) -> str:
         f"{budget} of the {round(budget / share)} heads ({percent(share)}), chosen by "
         f"{' or '.join(best)}{tied}, can go"
     )
-
-
-def _coarse(contents: Contents) -> str:
-    """Why examples are too few for the margin, where the metric is the share that is right."""
-    is_share = contents.metric == "accuracy" and (
-        contents.described("model").get("task") == "classification"
-    )
-    examples = contents.examples(contents.data[0]) if is_share and contents.data else None
-    if not examples or margin_of(contents) * examples >= RULE_OF_THREE:
-        return ""
-    if margin_of(contents) * examples < 1:
-        return f"one of the {examples} examples is worth {number(1 / examples)} of accuracy"
-    return (
-        f"heads that change none of the {examples} examples could still cost up to about "
-        f"{number(RULE_OF_THREE / examples)} of accuracy on others"
-    )
-
-
-def _reach(contents: Contents, curve: pd.DataFrame, column: str) -> tuple[float, int]:
-    """Up to which share and budget a curve stays within the margin, without a break."""
-    ordered = curve.sort_values("share")
-    inside = signed(contents, ordered[column]) >= -margin_of(contents) - _ROUNDING
-    reached = ordered[inside.cummin()]
-    if reached.empty:
-        return 0.0, 0
-    last = reached.iloc[-1]
-    return float(last["share"]), int(last["budget"])
-
-
-def _method_curves(contents: Contents) -> dict[str, pd.DataFrame]:
-    curves = contents.table("curves")
-    rows = curves[curves["kind"] == "all"]
-    return {method: rows[rows["method"] == method] for method in contents.methods}
 
 
 def consensus_finding(contents: Contents) -> Finding | None:

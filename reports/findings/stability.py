@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from headtool.reports.blocks import Finding
-from headtool.reports.contents.facts import STABLE, default_budget
+from headtool.reports.contents.facts import STABLE
+from headtool.reports.contents.reach import default_budget
 from headtool.reports.contents.run import Contents
 from headtool.reports.wording.words import count, listed, number, percent
 

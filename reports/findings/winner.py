@@ -14,7 +14,7 @@ from headtool.reports.wording.words import count, is_or_are, listed, number, p_v
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["winner_finding"]
+__all__ = ["against_random", "winner_finding"]
 
 Row = Mapping[str, Any]
 
@@ -132,13 +132,21 @@ def _size(contents: Contents, row: Row) -> str:
     )
 
 
-def _versus_any(contents: Contents) -> str:
-    """How the methods do against random masks of any heads, layers aside."""
+def against_random(contents: Contents) -> dict[str, list[Row]]:
+    """Group the tests of methods with random masks of any heads by outcome; empty without any.
+
+    ``won``, ``lost``, ``lucky``, ``unlucky`` and ``open``, see `_grouped`.
+    """
     tests = contents.table("curve_tests")
     rows = tests[(tests["kind"] == "all") & (tests["method_y"] == "random")]
-    if rows.empty:
+    return _grouped(rows, alpha_of(contents)) if len(rows) else {}
+
+
+def _versus_any(contents: Contents) -> str:
+    """How the methods do against random masks of any heads, layers aside."""
+    groups = against_random(contents)
+    if not groups:
         return ""
-    groups = _grouped(rows, alpha_of(contents))
     said = []
     for key, words in (
         ("won", "better"),

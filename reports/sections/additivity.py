@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.intervals import Interval, interval_chart
 from headtool.reports.charts.lines import Curve, line_chart
-from headtool.reports.contents.facts import default_budget
+from headtool.reports.contents.reach import default_budget
 from headtool.reports.contents.run import Contents
 from headtool.reports.sections.series import method_class, shared_span
 from headtool.reports.wording.words import number, percent

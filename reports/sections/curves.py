@@ -16,8 +16,9 @@ from headtool.reports.wording.words import bare_p_value, digits, percent
 
 if TYPE_CHECKING:
     import pandas as pd
+    from markupsafe import Markup
 
-__all__ = ["curves_section"]
+__all__ = ["curve_panel", "curves_section"]
 
 
 def curves_section(contents: Contents, text: Sequence[str]) -> Section | None:
@@ -84,21 +85,34 @@ def _reference(contents: Contents) -> tuple[float, str] | None:
     return None if math.isnan(contents.whole) else (contents.whole, "whole model")
 
 
+def curve_panel(contents: Contents) -> Panel | None:
+    """The curves of all methods, small, to stand beside the heads; None without curves."""
+    curves = contents.table("curves")
+    rows = curves[curves["kind"] == "all"]
+    if rows.empty:
+        return None
+    drawings = [
+        _chart(contents, _lines(contents, rows), *size) for size in ((450, 290), (350, 290))
+    ]
+    return Panel(drawings[0], title=f"{contents.measure} that is left", narrow=drawings[1])
+
+
+def _chart(contents: Contents, lines: Sequence[Curve], width: int, height: int) -> Markup:
+    return line_chart(
+        lines,
+        label=f"{contents.measure} against the share of heads removed, a curve for each method",
+        x_label="heads removed",
+        y_label=contents.measure,
+        width=width,
+        height=height,
+        reference=_reference(contents),
+        interactive=True,
+    )
+
+
 def _main_figure(contents: Contents, rows: pd.DataFrame) -> Figure:
     lines = _lines(contents, rows)
-    drawings = [
-        line_chart(
-            lines,
-            label=f"{contents.measure} against the share of heads removed, a curve for each method",
-            x_label="heads removed",
-            y_label=contents.measure,
-            width=width,
-            height=height,
-            reference=_reference(contents),
-            interactive=True,
-        )
-        for width, height in ((900, 400), (350, 330))
-    ]
+    drawings = [_chart(contents, lines, *size) for size in ((900, 400), (350, 330))]
     level = level_of(contents)
     return Figure(
         [Panel(drawings[0], narrow=drawings[1])],

@@ -14,6 +14,7 @@ from headtool.reports.contents.facts import matched
 from headtool.reports.contents.heads import Heads, Place, verdict_legend
 from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents
+from headtool.reports.sections.curves import curve_panel
 from headtool.reports.sections.roles import survival_words
 from headtool.reports.sections.views import choices_of
 from headtool.reports.wording.words import number, p_value
@@ -52,11 +53,13 @@ def heads_section(
     if choices is None:
         return None
     shown = choices.views[choices.view]
+    beside = curve_panel(contents)
+    grids = [
+        Panel(_grid(heads, roles, choices, choices.view, kind, interactive=True), title=kind)
+        for kind in heads.kinds
+    ]
     main = Figure(
-        [
-            Panel(_grid(heads, roles, choices, choices.view, kind, interactive=True), title=kind)
-            for kind in heads.kinds
-        ],
+        grids if beside is None else [beside, *grids],
         _caption(contents, heads, roles, shown, choices),
         css="grids",
         legend=[*_legend(heads, shown, bool(choices.budgets)), *role_legend(roles.names)],

@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headtool.reports.blocks import Section
+from headtool.reports.blocks import DataTable, Section
 from headtool.reports.contents.facts import VERDICTS
 from headtool.reports.contents.heads import Heads
 from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents, records
+from headtool.reports.findings.headline import headline
 from headtool.reports.findings.procedure import Procedure, describe_procedure
 from headtool.reports.findings.summary import findings
 from headtool.reports.sections.additivity import additivity_section
@@ -20,6 +21,7 @@ from headtool.reports.sections.dynamics import dynamics_section
 from headtool.reports.sections.effects import effects_section
 from headtool.reports.sections.gates import gates_section
 from headtool.reports.sections.heads import heads_section
+from headtool.reports.sections.overview import methods_table
 from headtool.reports.sections.relations import agreement_section, data_section
 from headtool.reports.sections.replicates import replicate_section
 from headtool.reports.sections.roles import roles_section
@@ -39,6 +41,10 @@ class Page:
         What was compared, in two lines.
     created
         The day on which the run was written.
+    headline
+        What was found, in a sentence; may be empty.
+    methods
+        What is said of every method, in a row each; None for a run that compares nothing.
     opening
         What was found, in paragraphs.
     verdicts
@@ -60,6 +66,8 @@ class Page:
     title: str
     subtitle: str
     created: str
+    headline: str
+    methods: DataTable | None
     opening: list[str]
     verdicts: list[tuple[str, int]]
     warnings: list[str]
@@ -104,6 +112,8 @@ def build_page(contents: Contents) -> Page:
         title=f"Attention heads of {names([contents.model])[contents.model] or 'a model'}",
         subtitle=subtitle(contents),
         created=contents.created.partition("T")[0],
+        headline=headline(contents),
+        methods=methods_table(contents),
         opening=opening(contents),
         verdicts=_verdicts(heads),
         warnings=[

@@ -8,7 +8,8 @@ from typing import Any
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.lines import Curve, line_chart
 from headtool.reports.charts.svg import series_class
-from headtool.reports.contents.facts import default_budget, whole_models
+from headtool.reports.contents.facts import whole_models
+from headtool.reports.contents.reach import default_budget
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.wording.words import names, percent
 

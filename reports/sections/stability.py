@@ -9,8 +9,8 @@ from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Sect
 from headtool.reports.charts.heads import SquareCell, head_grid, level
 from headtool.reports.charts.lines import Curve, line_chart
 from headtool.reports.charts.svg import element, series_class
-from headtool.reports.contents.facts import default_budget
 from headtool.reports.contents.heads import Heads, places
+from headtool.reports.contents.reach import default_budget
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.wording.words import percent
 

@@ -9,8 +9,8 @@ from typing import Any
 from headtool.reports.blocks import Choices, View
 from headtool.reports.charts.heads import LEVELS, level
 from headtool.reports.charts.svg import series_class
-from headtool.reports.contents.facts import default_budget
 from headtool.reports.contents.heads import Heads, places
+from headtool.reports.contents.reach import default_budget
 from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.wording.words import number, percent

@@ -7,6 +7,9 @@
 
   for (const element of all("[data-needs-script]")) element.hidden = false;
 
+  // --- the contents are folded on a phone
+  if (matchMedia("(max-width: 60rem)").matches) one("nav details").open = false;
+
   // --- light and dark
   const theme = one(".theme");
   const isDark = () => document.documentElement.dataset.theme

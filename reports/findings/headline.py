@@ -1,0 +1,89 @@
+"""The answer in one sentence: which methods choose best, how many heads can go, how sure it is."""
+
+from __future__ import annotations
+
+from headtool.reports.contents.facts import alpha_of, margin_of, tested_effects
+from headtool.reports.contents.reach import reach_of
+from headtool.reports.contents.run import Contents, records
+from headtool.reports.findings.winner import against_random
+from headtool.reports.wording.words import count, given, is_or_are, listed, percent
+
+__all__ = ["headline"]
+
+_FEW_SETTLED = 0.1
+
+
+def headline(contents: Contents) -> str:
+    """Return the verdict of a run; empty where it has neither curves nor tests of heads.
+
+    Methods are ranked by random masks that are the same for all of them. Masks that match a
+    method's layers differ from method to method, and do not rank.
+    """
+    parts = [part for part in (_best(contents), _share(contents), _singles(contents)) if part]
+    text = "; ".join(parts)
+    return f"{text[:1].upper()}{text[1:]}." if text else ""
+
+
+def _best(contents: Contents) -> str:
+    """The methods that no other beats, of those that beat random masks."""
+    groups = against_random(contents)
+    if not groups:
+        return ""
+    won = [str(row["method_x"]) for row in groups["won"]]
+    if not won:
+        if len(contents.methods) == 1:
+            return f"{contents.methods[0]} is not shown to choose better than random masks"
+        return "no method is shown to choose better than random masks"
+    tests = contents.table("curve_tests")
+    pairs = tests[(tests["kind"] == "all") & (tests["p_adjusted"] < alpha_of(contents))]
+    beaten = {
+        str(row["method_y"] if row["area"] > 0 else row["method_x"])
+        for row in records(pairs)
+        if not str(row["method_y"]).startswith("random")
+    }
+    best = [method for method in won if method not in beaten] or won
+    if len(contents.methods) == 1:
+        return f"{best[0]} chooses better than random masks"
+    which = "best" if len(best) < len(contents.methods) else "equally well"
+    return f"{listed(best)} {'chooses' if len(best) == 1 else 'choose'} {which}"
+
+
+def _share(contents: Contents) -> str:
+    """How many heads can go together, by the method that reaches furthest."""
+    found = reach_of(contents)
+    if not found:
+        return ""
+    cost = f"{given(margin_of(contents))} of {contents.measure}"
+    method, reach = max(found.items(), key=lambda item: item[1].budget)
+    if not reach.budget:
+        return f"removing even the first heads together costs more than {cost}"
+    heads = f"{percent(reach.share)} of the heads ({reach.budget})"
+    text = f"{heads} can go for at most {cost} by the estimate"
+    if len(found) > 1 and sum(other.budget == reach.budget for other in found.values()) == 1:
+        text += f" (chosen by {method})"
+    surely = max(found.values(), key=lambda other: other.sure_budget)
+    if surely.sure_budget == 0:
+        return f"{text}, which the data are too few to confirm"
+    return f"{text}, {percent(surely.sure)} for sure"
+
+
+def _singles(contents: Contents) -> str:
+    """How many single heads the data settle."""
+    effects = tested_effects(contents)
+    if "verdict" not in effects or effects.empty:
+        return ""
+    rows = effects[effects["data"] == contents.data[0]] if "data" in effects else effects
+    counts = rows["verdict"].value_counts()
+    settled = len(rows) - int(counts.get("undecided", 0))
+    if settled <= _FEW_SETTLED * len(rows):
+        return (
+            "the data are too few to settle single heads"
+            if settled == 0
+            else f"the data settle only {settled} of the {len(rows)} heads taken one at a time"
+        )
+    parts = [
+        f"{counts[name]} {is_or_are(int(counts[name]))} {name}"
+        for name in ("needed", "harmful", "removable")
+        if counts.get(name, 0)
+    ]
+    return f"of the {count(len(rows), 'head')} one at a time, {listed(parts)}"
