@@ -57,8 +57,7 @@ def test_the_lead_is_how_far_the_band_stays_within_the_margin(contents: Contents
         "estimate alone, 36 of the 72 heads (50%), chosen by gradient, can go."
     )
     assert (
-        f"At a 95% band within it: {100 * share:.1f}% for gradient, "
-        in (details(found)["curves"])
+        f"At a 95% band within it: {100 * share:.1f}% for gradient, " in (details(found)["curves"])
     )
 
 
