@@ -169,7 +169,9 @@ def open_page(browser: Any, page_file: Path) -> Iterator[Open]:
     contexts = []
 
     def opened(path: Path = page_file, *, width: int = 1280, **options: Any) -> tuple[Any, Seen]:
-        context = browser.new_context(viewport={"width": width, "height": 900}, **options)
+        # Without smooth scrolling, in which clicks miss.
+        how = {"reduced_motion": "reduce", **options}
+        context = browser.new_context(viewport={"width": width, "height": 900}, **how)
         contexts.append(context)
         page, seen = context.new_page(), Seen()
         page.on("console", lambda message: seen.messages.append(message.text))
