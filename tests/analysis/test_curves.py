@@ -318,6 +318,7 @@ def families(rng, number, *, matched):
         yield curve_tests(CurveBootstrap(paired, tuple(lines), resamples=39))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("matched", [False, True])
 def test_random_labels_are_rarely_better_or_worse_than_random_masks(monkeypatch, matched):
     """In either direction, in at most .05 of 400 families; by the examples alone in most."""

@@ -110,6 +110,7 @@ def is_uniform(p):
     return scipy.stats.kstest(smeared, "uniform").pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_p_within_layers_is_uniform_under_the_null_also_where_layers_differ():
     pearson, spearman, kendall = null_p(2000, layer_effect=3.0, within=True)
     assert is_uniform(pearson)
@@ -118,6 +119,7 @@ def test_p_within_layers_is_uniform_under_the_null_also_where_layers_differ():
         assert np.mean(kendall <= level) <= level + 3 * math.sqrt(level * (1 - level) / 2000)
 
 
+@pytest.mark.slow
 def test_free_p_is_uniform_under_its_null_and_rejects_too_often_where_layers_differ():
     rng = np.random.default_rng(23)
     found = []

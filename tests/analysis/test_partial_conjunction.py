@@ -139,6 +139,7 @@ def family_rates(correction, *, shared):
     return np.mean(any_wrong), np.mean(shares)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [0.0, 0.8])
 def test_error_rates_over_heads(shared):
     slack = 3 * math.sqrt(0.05 * 0.95 / (TRIALS // 4))

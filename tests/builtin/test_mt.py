@@ -371,6 +371,7 @@ def test_fairseq_itself_loads_the_checkpoint(loaded: tuple[Any, Any]) -> None:
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Support for mismatched key_padding_mask:UserWarning")
 @pytest.mark.parametrize("split", QUALITY)
 def test_measured_quality_holds(loaded: tuple[Any, Any], split: str) -> None:

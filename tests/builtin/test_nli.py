@@ -317,6 +317,7 @@ def test_model_is_small_and_complete(
     assert sum(path.stat().st_size for path in model_folder().iterdir()) < 3.5e6
 
 
+@pytest.mark.slow
 def test_heads_matter() -> None:
     """Without its heads the model guesses; few heads matter much, and many hardly at all."""
     model = load_model("builtin:nli")

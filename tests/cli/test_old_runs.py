@@ -92,6 +92,7 @@ def test_tests(headtool: Run, old: Path, kind: str) -> None:
     assert len(json.loads(done.out)["tests"]) == 32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["compare", "ablate"])
 def test_correlations_with_a_run_of_today(headtool: Run, old: Path, kind: str) -> None:
     data = ("--data", "builtin:nli/mismatched", "--limit", 20)

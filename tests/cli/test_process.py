@@ -95,6 +95,7 @@ def test_a_reader_that_stops_early_is_no_bug() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.slow
 def test_interrupt_from_the_keyboard(bert, reviews, tmp_path) -> None:
     command = [*HEADTOOL, "score", "--model", str(bert), "--data", str(reviews), "--out", "run"]
     command += ["--method", "gates", "--set", "gates.steps=100000"]  # hours

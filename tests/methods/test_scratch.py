@@ -162,6 +162,7 @@ def test_a_sweep_has_it_for_each_lambda(bert: HuggingFaceModel, pairs: TextData)
     assert tables["sweep"]["lambda"].tolist() == [0.05, 0.05, 1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_enough_steps_learn_the_task(bert: HuggingFaceModel) -> None:
     """A word decides the label; the model given knows nothing of it."""
     rng = np.random.default_rng(3)

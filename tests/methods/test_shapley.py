@@ -99,6 +99,7 @@ def test_the_table_says_what_is_shared_out(toy, toy_data: TextData) -> None:
         assert result.tables["estimate"]["value"].tolist() == [wanted]
 
 
+@pytest.mark.slow
 def test_pairs_vary_less_than_single_orders(bert, pairs: TextData) -> None:
     examples = bert.encode(pairs)
     paired, single = [], []

@@ -25,6 +25,7 @@ def test_every_table_has_its_command() -> None:
     assert sorted(shown) == sorted(names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["newcombe", "sequential"])
 def test_tables_are_what_the_command_prints(name: str) -> None:
     assert printed(name) in PAGE

@@ -125,6 +125,7 @@ def test_force_replaces_only_what_headtool_wrote(run: Path, tmp_path: Path, form
         write_report(run, out=run / "manifest.json", force=True)
 
 
+@pytest.mark.slow
 def test_figures_replace_figures(run: Path, tmp_path: Path) -> None:
     place = write_report(run, format="figures", out=tmp_path / "figures")
     before = listing(place)
@@ -214,6 +215,7 @@ def compared_in_memory(compared: Path) -> Comparison:
     return Comparison(**frames, settings=settings, command=run.manifest["command"])
 
 
+@pytest.mark.slow
 def test_a_comparison_has_the_report_of_its_run(compared: Path, tmp_path: Path) -> None:
     in_memory = compared_in_memory(compared)
     texts = [

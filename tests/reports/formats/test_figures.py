@@ -13,6 +13,7 @@ from headtool.reports.contents.run import Contents
 from headtool.reports.formats.figures import FORMATS, write_figures
 
 
+@pytest.mark.slow
 def test_figures_are_written_in_every_format(contents: Contents, tmp_path: Path) -> None:
     written = write_figures(contents, tmp_path)
     names = {"heads", "curves", "against-random", "agreement", "scores", "effects", "data-sets"}
@@ -47,6 +48,7 @@ def test_figures_take_hostile_names_as_names(attacked: Contents, tmp_path: Path)
         assert "<script" not in path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_letters_that_the_font_lacks_are_named_once(
     make: Callable[..., Contents], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -254,6 +254,7 @@ def test_it_prints_without_controls(open_page: Open) -> None:
     assert len(page.pdf()) > 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guarded", [True, False], ids=["as it is", "without its policy"])
 def test_hostile_names_run_nothing_and_fetch_nothing(
     open_page: Open, tmp_path: Path, guarded: bool

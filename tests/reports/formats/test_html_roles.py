@@ -7,6 +7,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headtool.analysis.roles import ROLES
 from headtool.reports.contents.heads import places
 from headtool.reports.contents.run import Contents, records, with_roles
@@ -94,6 +96,7 @@ def test_hostile_relations_and_roles_stay_text(make: Make, tmp_path: Path) -> No
     assert not set("\x00\x1b\u202e\u2028") & set(text)
 
 
+@pytest.mark.slow
 def test_a_large_run_stays_small(make: Make, tmp_path: Path) -> None:
     heads = [("enc-self", layer, head) for layer in range(24) for head in range(16)]
     methods = ("gradient", "lrp", "confidence", "magnitude")

@@ -28,6 +28,7 @@ def without_numbers(contents: Contents, keep: set[str]) -> Contents:
     return dataclasses.replace(contents, tables=tables)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [{"share"}, {"share", "delta", "value", "score", "area"}])
 def test_what_was_not_computed_is_a_dash_everywhere(
     contents: Contents, tmp_path: Path, keep: set[str]
