@@ -20,9 +20,10 @@ from headtool.analysis.curves import (
     curve_draws,
     curve_frame,
     curve_tests,
-    draws_needed,
     optimism,
 )
+from headtool.analysis.draw_plan import draws_needed
+from headtool.analysis.draws import DrawTest
 from headtool.analysis.importance import Importance
 from headtool.analysis.multiplicity import default_resamples
 from headtool.analysis.overlap import consensus, kept_frame, overlap
@@ -108,6 +109,7 @@ def assemble(
     margin: float | None = None,
     resamples: int | None = None,
     seed: int = 0,
+    against_random: Sequence[DrawTest] | None = None,
 ) -> Assembled:
     """Compute every table of a comparison but those about its data and failures.
 
@@ -123,6 +125,8 @@ def assemble(
         Bootstrap resamples of the curves. None: 10,000, and more where Holm's correction needs it.
     seed
         Seed of everything random.
+    against_random
+        The comparisons with random masks; None: with all draws among the curves.
 
     Returns
     -------
@@ -150,7 +154,9 @@ def assemble(
         "stability": _stability(found, scores, layers, alpha=alpha, seed=seed),
     }
     chosen = resamples or default_resamples("holm", alpha, _comparisons(found.lines))
-    tables |= _curve_tables(found, alpha=alpha, resamples=chosen, seed=seed)
+    tables |= _curve_tables(
+        found, alpha=alpha, resamples=chosen, seed=seed, against_random=against_random
+    )
     whole = {found.evaluation: found.outcomes.whole}
     whole |= {spec: outcomes.whole for spec, outcomes in found.singles.items()}
     settings: dict[str, Any] = {
@@ -162,8 +168,12 @@ def assemble(
         },
     }
     tables |= _single_tables(found, settings, notes, alpha=alpha, margin=margin, seed=seed)
-    if few := _draws_note(found.lines, alpha):
-        notes.append(few)
+    if against_random is None:
+        notes += _draws_note(found.lines, alpha)
+    elif against_random:
+        settings["draws_plan"] = against_random[0].plan.described()
+    else:
+        notes.append("random masks are left out: every point of the curves closes no head or all")
     if not found.iterative:
         for name, frame in found.scores.items():
             notes += _tie_notes(name, frame, main.closed[name], len(main.tied.get(name, ())))
@@ -176,17 +186,17 @@ def assemble(
     return Assembled(tables, {**settings, "notes": notes})
 
 
-def _draws_note(lines: Sequence[Line], alpha: float) -> str:
-    """Say if there are too few random masks for any claim; empty if there are enough or none."""
+def _draws_note(lines: Sequence[Line], alpha: float) -> list[str]:
+    """Say if there are too few random masks for any claim, unless there are none."""
     draws = max((len(line.masks) for line in lines if line.is_random), default=0)
     methods = len({line.method for line in lines if not (line.is_random or line.again)})
     needed = draws_needed(alpha, methods)
     if not 0 < draws < needed:
-        return ""
-    return (
+        return []
+    return [
         f"{draws} draws of random masks show no method to be better or worse than random at "
         f"{alpha:g}, whatever the curves: with {methods} methods that takes {needed}"
-    )
+    ]
 
 
 def _tie_notes(
@@ -237,7 +247,12 @@ def _comparisons(lines: Sequence[Line]) -> int:
 
 
 def _curve_tables(
-    found: Findings, *, alpha: float, resamples: int, seed: int
+    found: Findings,
+    *,
+    alpha: float,
+    resamples: int,
+    seed: int,
+    against_random: Sequence[DrawTest] | None,
 ) -> dict[str, pd.DataFrame]:
     metric = found.metrics[0]
     closed_alone = {
@@ -269,7 +284,7 @@ def _curve_tables(
     return {
         "curves": curve_frame(evaluation, alpha=alpha),
         "curve_draws": curve_draws(evaluation),
-        "curve_tests": curve_tests(evaluation, alpha=alpha),
+        "curve_tests": curve_tests(evaluation, alpha=alpha, against_random=against_random),
         "optimism": optimism(evaluation, alpha=alpha),
         "additivity": additivity(evaluation, alpha=alpha),
     }

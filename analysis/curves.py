@@ -11,11 +11,9 @@ over the family of comparisons.
 Against random masks there are two questions. Would these very masks do better, or worse, than the
 mean of random ones on other examples too? That is ``p``. Given enough examples the answer is yes
 for nearly any masks, also for random ones. Could one have done as well, or as badly, by drawing
-masks at random? That is ``p_draws``: twice the smaller of the shares of draws that do at least as
-well, and at least as badly, the method's own masks counted in. ``p_draws_adjusted`` is Holm's over
-all rows of a kind with random masks. A claim that a method is better or worse than random masks
-needs the second. Its least p-value is 2 / (draws + 1), so that the number of draws follows from the
-level and the number of methods: see `draws_needed`.
+masks at random? That is ``p_draws``, see `headtool.analysis.draws`; a claim that a method is better
+or worse than random masks rests on it alone, corrected (``p_draws_adjusted``). Where the draws are
+made until that is settled, there is no ``p`` of rows with random masks.
 
 References
 ----------
@@ -25,13 +23,13 @@ Davison & Hinkley (1997), Bootstrap Methods and their Application.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from headtool.analysis.curve_bootstrap import CurveBootstrap, CurveEnsemble, Line
+from headtool.analysis.draws import DrawTest, Tally, adjust_chains, tally
 from headtool.analysis.intervals import percentile_interval
 from headtool.analysis.multiplicity import adjust
 from headtool.metrics.base import Array
@@ -45,11 +43,8 @@ __all__ = [
     "curve_draws",
     "curve_frame",
     "curve_tests",
-    "draws_needed",
     "optimism",
 ]
-
-_ROUNDING = 1e-12  # areas that differ by less are equal
 
 
 def curve_frame(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
@@ -109,7 +104,12 @@ def _points(
     ]
 
 
-def curve_tests(bootstrap: CurveBootstrap | CurveEnsemble, *, alpha: float = 0.05) -> pd.DataFrame:
+def curve_tests(
+    bootstrap: CurveBootstrap | CurveEnsemble,
+    *,
+    alpha: float = 0.05,
+    against_random: Sequence[DrawTest] | None = None,
+) -> pd.DataFrame:
     """Compare curves by the area between them, ``curve_tests``.
 
     Every pair of methods, every method with ``random``, and every method with the random masks that
@@ -121,41 +121,40 @@ def curve_tests(bootstrap: CurveBootstrap | CurveEnsemble, *, alpha: float = 0.0
         The curves, of one model, or averaged over several.
     alpha
         The intervals have level ``1 - alpha``, not corrected for their number.
+    against_random
+        The comparisons with random masks, of any kind; None: with all draws among the curves.
     """
     import pandas as pd
 
-    frames = []
-    for kind in dict.fromkeys(line.kind for line in bootstrap.lines):
-        rows = [_test(bootstrap, *pair, alpha=alpha) for pair in _pairs(bootstrap.lines, kind)]
+    frames, lines = [], bootstrap.lines
+    for kind in dict.fromkeys(line.kind for line in lines):
+        rows = []
+        for first, second in _pairs(lines, kind):
+            if against_random is None or not lines[second].is_random:
+                rows.append(_test(bootstrap, first, second, alpha=alpha))
+        for test in against_random or ():
+            if test.kind == kind:
+                rows.append(_drawn_test(bootstrap, test, alpha=alpha))
         frame = TABLES["curve_tests"].frame(rows)
-        for name in ("p", "p_draws"):
-            frame[f"{name}_adjusted"] = adjust(frame[name].to_numpy(np.float64), "holm")
+        frame["p_adjusted"] = adjust(frame["p"].to_numpy(np.float64), "holm")
+        frame["p_draws_adjusted"] = _adjusted_draws(frame)
         frames.append(frame)
     if not frames:
         return TABLES["curve_tests"].empty()
     return pd.concat(frames, ignore_index=True)
 
 
-def draws_needed(alpha: float, methods: int) -> int:
-    """Return how many draws it takes for a method to be better or worse than random masks.
-
-    Every method is compared with any random masks and with those that match its layers, in both
-    directions; Holm's correction is over all of these.
-
-    Parameters
-    ----------
-    alpha
-        Level after correction.
-    methods
-        How many methods are compared.
-
-    Examples
-    --------
-    >>> from headtool.analysis.curves import draws_needed
-    >>> draws_needed(0.05, 1), draws_needed(0.05, 4), draws_needed(0.01, 4)
-    (79, 319, 1599)
-    """
-    return math.ceil(round(4 * methods / alpha, 6)) - 1
+def _adjusted_draws(frame: pd.DataFrame) -> Array:
+    """P among draws, corrected over the chains of the methods: any draws first, then matched."""
+    random = frame.index[frame["draws"].notna()]
+    chains: dict[str, list[int]] = {}
+    for row in sorted(random, key=lambda row: frame["method_y"][row] != "random"):
+        chains.setdefault(frame["method_x"][row], []).append(row)
+    adjusted = np.full(len(frame), np.nan)
+    found = adjust_chains([frame["p_draws"][rows].tolist() for rows in chains.values()])
+    for rows, values in zip(chains.values(), found, strict=True):
+        adjusted[rows] = values
+    return adjusted
 
 
 def additivity(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
@@ -241,7 +240,12 @@ def _test(
     # A resample on which the metric is undefined counts as extreme; rounding makes no difference.
     near = np.abs(drawn - area) < abs(area) * (1 - 1e-9)
     p = (1 + np.count_nonzero(~near)) / (len(drawn) + 1) if np.isfinite(area) else np.nan
-    row: dict[str, object] = {
+    standing: dict[str, object] = dict.fromkeys(_STANDING, np.nan)
+    if y.is_random:
+        own = float(bootstrap.deltas(x) @ weights)
+        passes = _first(bootstrap).paired.n_examples * sum(budget > 0 for budget in y.budgets)
+        standing = _standing(tally(own, bootstrap.each_draw(y) @ weights), passes)
+    return {
         "kind": x.kind,
         "method_x": x.method,
         "method_y": y.method,
@@ -249,16 +253,37 @@ def _test(
         "low": float(low[0]),
         "high": float(high[0]),
         "p": p,
-        "draws_beaten": np.nan,
-        "draws": np.nan,
-        "p_draws": np.nan,
+        **standing,
     }
-    if y.is_random:
-        areas = bootstrap.each_draw(y) @ weights
-        own = float(bootstrap.deltas(x) @ weights)
-        beaten = np.count_nonzero(areas < own - _ROUNDING)
-        beating = np.count_nonzero(areas > own + _ROUNDING)
-        draws = len(areas)
-        row["draws_beaten"], row["draws"] = float(beaten), float(draws)
-        row["p_draws"] = min(1.0, 2 * (1 + draws - max(beaten, beating)) / (1 + draws))
-    return row
+
+
+def _drawn_test(
+    bootstrap: CurveBootstrap | CurveEnsemble, test: DrawTest, *, alpha: float
+) -> dict[str, object]:
+    first = _first(bootstrap)
+    drawn = test.resampled(first.resamples, first.seed)
+    low, high = percentile_interval(drawn[:, None], level=1 - alpha)
+    return {
+        "kind": test.kind,
+        "method_x": test.method,
+        "method_y": test.baseline,
+        "area": test.area,
+        "low": float(low[0]),
+        "high": float(high[0]),
+        "p": np.nan,
+        **_standing(test.tally, test.plan.examples),
+    }
+
+
+_STANDING = ("draws_beaten", "draws", "draw_passes", "p_draws")
+
+
+def _standing(found: Tally, passes: int) -> dict[str, object]:
+    """Where a method stands among random draws, as columns."""
+    numbers = (float(found.beaten), float(found.draws), float(passes), found.p)
+    return dict(zip(_STANDING, numbers, strict=True))
+
+
+def _first(bootstrap: CurveBootstrap | CurveEnsemble) -> CurveBootstrap:
+    """The curves of the only model, or of the first."""
+    return bootstrap.members[0] if isinstance(bootstrap, CurveEnsemble) else bootstrap

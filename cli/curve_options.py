@@ -15,6 +15,13 @@ __all__ = ["CurveOptions", "KeepOne", "SelectData", "Steps"]
 
 _CURVES, _DATA = "Curves", "Data"
 
+_number_of_draws = whole_number("--draws", least=0)
+
+
+def _draws(text: str) -> int | None:
+    return None if text == "auto" else _number_of_draws(text)
+
+
 SelectData = Annotated[
     str | None,
     typer.Option(
@@ -62,12 +69,15 @@ PerKind = Annotated[
     ),
 ]
 Draws = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--draws",
-        parser=whole_number("--draws", least=0),
-        metavar="N",
-        help="Random masks at every point, of any heads and matched to each method's layers.",
+        parser=_draws,
+        metavar="N|auto",
+        show_default="auto",
+        help="Random masks at every point, of any heads and matched to each method's layers. auto: "
+        "as many as it takes to settle whether each method is better or worse than random, on some "
+        "points and examples.",
         rich_help_panel=_CURVES,
     ),
 ]

@@ -8,7 +8,8 @@ import numpy as np
 import pandas as pd
 
 from headtool.analysis.curve_bootstrap import CurveBootstrap, Line
-from headtool.analysis.curves import curve_tests, draws_needed
+from headtool.analysis.curves import curve_tests
+from headtool.analysis.draw_plan import draws_needed
 from headtool.analysis.paired import Paired
 from headtool.masks.curves import matched_closed
 from simulations.printing import ALPHA, rate, table

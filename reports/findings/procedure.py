@@ -96,6 +96,7 @@ _RBO = (
     "ACM Transactions on Information Systems 28."
 )
 _MICHEL = "Michel, Levy & Neubig (2019), Are sixteen heads really better than one? NeurIPS."
+_SEQUENTIAL = "Besag & Clifford (1991), Sequential Monte Carlo p-values. Biometrika."
 _VOITA = (
     "Voita, Talbot, Moiseev, Sennrich & Titov (2019), Analyzing multi-head self-attention: "
     "specialized heads do the heavy lifting, the rest can be pruned. ACL."
@@ -205,6 +206,12 @@ def _subsampling(contents: Contents) -> _Part:
     return [said], [_STABILITY_SELECTION, _PAIRS, _RESAMPLED]
 
 
+_CHAINS = (
+    "corrected by Holm over the methods, each of which is compared with any heads first and then "
+    "with those of its layers"
+)
+
+
 def _pruning(contents: Contents) -> _Part:
     if "curves" not in contents.tables:
         return [], []
@@ -222,13 +229,24 @@ def _pruning(contents: Contents) -> _Part:
             f"They are set against {count(draws, 'draw')} of random masks for every budget: of any "
             "heads, and of as many heads per layer as the method closes there. A method is called "
             "better or worse than random if too few draws do as well, or as badly: two-sided, "
-            "corrected by Holm over methods and both sorts of masks."
+            f"{_CHAINS}."
         )
+    plan, cited = settings.get("draws_plan"), []
+    if draws is None and isinstance(plan, Mapping):
+        points = listed([f"{budget}" for budget in plan["budgets"]])
+        said.append(
+            f"They are set against up to {count(plan['most'], 'draw')} of random masks, made until "
+            f"each comparison is settled, at {points} heads removed, on "
+            f"{count(sum(plan['examples']), 'example')} in all that were drawn beforehand: of any "
+            "heads, and for methods that are better than these, of as many heads per layer as the "
+            f"method closes there. P-values are two-sided, {_CHAINS}. The curve of random masks is "
+            "the mean of three, on all examples."
+        )
+        cited.append(_SEQUENTIAL)
     by = f" of {resamples} resamples" if isinstance(resamples, int) else ""
-    cited = []
     if len(contents.described("replicates")) > 1:
         by += " (areas are means over the models, which are resampled as well)"
-        cited = [_TWO_FACTORS]
+        cited.append(_TWO_FACTORS)
     said.append(
         f"Bands and areas between curves come from a paired bootstrap over examples{by}; p-values "
         "of areas are corrected by Holm."

@@ -22,12 +22,14 @@ Row = Mapping[str, Any]
 def winner_finding(contents: Contents) -> Finding | None:
     """Which methods beat random masks, and which of them beats which."""
     rows = _versus_random(contents)
-    if rows.empty:
+    said = []
+    if len(rows):
+        ordered = rows.sort_values("area", ascending=False, kind="stable")
+        said.append(_against_matched(contents, _grouped(ordered, alpha_of(contents))))
+    said += _versus_any(contents)
+    if not said:
         return None
-    alpha = alpha_of(contents)
-    groups = _grouped(rows.sort_values("area", ascending=False, kind="stable"), alpha)
-    headline = _against_matched(contents, groups)
-    headline += _versus_any(contents)
+    alpha, headline = alpha_of(contents), " ".join(said)
     tests = contents.table("curve_tests")
     pairs = tests[
         (tests["kind"] == "all") & ~tests["method_y"].astype(str).str.startswith("random")
@@ -54,23 +56,20 @@ def _versus_random(contents: Contents) -> pd.DataFrame:
 def _grouped(rows: pd.DataFrame, alpha: float) -> dict[str, list[Row]]:
     """Methods by how they do against random masks.
 
-    ``won`` and ``lost``: better, or worse, than their mean and than all but few of the draws;
-    ``lucky`` and ``unlucky``: better, or worse, than the mean, but a random draw could do as well,
-    or as badly; ``open``: none of these.
+    ``won`` and ``lost``: better, or worse, than all but few of the draws; ``lucky`` and
+    ``unlucky``: better, or worse, than the mean of these draws on other examples, but a random draw
+    could do as well, or as badly; ``open``: none of these.
     """
     groups: dict[str, list[Row]] = {
         name: [] for name in ("won", "lucky", "lost", "unlucky", "open")
     }
     for row in records(rows):
-        if not row["p_adjusted"] < alpha:
-            groups["open"].append(row)
-            continue
-        better = row["area"] > 0
-        sided = (2 * row["draws_beaten"] > row["draws"]) == better
-        if sided and row["p_draws_adjusted"] <= alpha:
-            groups["won" if better else "lost"].append(row)
+        if row["p_draws_adjusted"] <= alpha:
+            groups["won" if 2 * row["draws_beaten"] > row["draws"] else "lost"].append(row)
+        elif row["p_adjusted"] < alpha:
+            groups["lucky" if row["area"] > 0 else "unlucky"].append(row)
         else:
-            groups["lucky" if better else "unlucky"].append(row)
+            groups["open"].append(row)
     return groups
 
 
@@ -127,8 +126,8 @@ def _size(contents: Contents, row: Row) -> str:
         draws = f", better than {int(row['draws_beaten'])} of {int(row['draws'])} draws"
     return (
         f"{number(row['area'])} of {contents.measure} on average over the curve "
-        f"({level_of(contents)} interval {interval(row)}, adjusted {p_value(row['p_adjusted'])}"
-        f"{draws})"
+        f"({level_of(contents)} interval {interval(row)}, adjusted "
+        f"{p_value(row['p_draws_adjusted'])} among draws{draws})"
     )
 
 
@@ -142,11 +141,11 @@ def against_random(contents: Contents) -> dict[str, list[Row]]:
     return _grouped(rows, alpha_of(contents)) if len(rows) else {}
 
 
-def _versus_any(contents: Contents) -> str:
+def _versus_any(contents: Contents) -> list[str]:
     """How the methods do against random masks of any heads, layers aside."""
     groups = against_random(contents)
     if not groups:
-        return ""
+        return []
     said = []
     for key, words in (
         ("won", "better"),
@@ -160,7 +159,7 @@ def _versus_any(contents: Contents) -> str:
     if groups["open"]:
         rest = [str(row["method_x"]) for row in groups["open"]]
         said.append(f"{listed(rest)} cannot be told apart from them")
-    return f" Against random masks of any heads, {'; '.join(said)}."
+    return [f"Against random masks of any heads, {'; '.join(said)}."]
 
 
 def _ranking(clear: pd.DataFrame) -> str:

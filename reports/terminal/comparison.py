@@ -174,8 +174,8 @@ def _curves(comparison: Comparison) -> Iterator[RenderableType]:
             over = ", mean over the models" if several else ""
             yield Text(
                 f"area between curves: mean distance{over}, positive where the first is better; "
-                "p corrected by Holm, p_adjusted for these masks as they are on other examples: "
-                "better or worse than random masks needs the p among the draws",
+                "p_adjusted is for these masks as they are, on other examples; whether a method is "
+                "better or worse than random masks, only the corrected p among the draws says",
                 style="dim",
             )
             yield plain_table(_test_table(tests))
@@ -190,7 +190,7 @@ def _test_table(tests: pd.DataFrame) -> pd.DataFrame:
     ]
     chosen = tests[["method_x", "method_y", "area", "low", "high", "p_adjusted"]]
     numbers = chosen.select_dtypes("number")
-    chosen = chosen.assign(**numbers.where(numbers.abs() > _ROUNDING, 0.0))
+    chosen = chosen.assign(**numbers.mask(numbers.abs() <= _ROUNDING, 0.0))
     return chosen.rename(columns={"method_x": "first", "method_y": "second"}).assign(
         **{"draws beaten": beaten}
     )

@@ -15,9 +15,9 @@ from headtool.analysis.curves import (
     curve_draws,
     curve_frame,
     curve_tests,
-    draws_needed,
     optimism,
 )
+from headtool.analysis.draw_plan import draws_needed
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
 from headtool.masks.curves import matched_closed

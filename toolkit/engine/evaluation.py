@@ -25,6 +25,7 @@ from headtool.results.outcomes import Outcomes
 __all__ = ["evaluate", "finite_forward", "mask_gates"]
 
 _TRIED = 8  # examples on which shortcuts are tried
+_ROOMY = 4  # masks that share a forward pass; with fewer, each is run alone instead
 _SAME = 1e-4  # a shortcut whose losses differ by more, relative to one plus the loss, is not taken
 
 
@@ -35,7 +36,7 @@ def evaluate(
     *,
     replacement: Replacement | None = None,
     rescale: bool = False,
-    chained: bool = False,
+    chained: bool | None = False,
     store: UnitStore | None = None,
     execute: Executor = in_turn,
     progress: Progress = silent,
@@ -60,7 +61,8 @@ def evaluate(
         Whether the open heads of a site are multiplied by heads / open heads.
     chained
         Whether each mask starts from the mask before it instead of from the whole model: where they
-        first differ. It pays where many heads are closed and few change from mask to mask.
+        first differ. It pays where many heads are closed and few change from mask to mask. None:
+        in batches that leave room for few masks beside them.
     store
         Keeps finished units; those that it has already are not computed again.
     execute
@@ -138,7 +140,7 @@ class _Runner:
         fill: Fill,
         *,
         first_position: bool,
-        chained: bool,
+        chained: bool | None,
     ) -> None:
         self.model = model
         self.examples = examples
@@ -173,7 +175,8 @@ class _Runner:
                 with self.model.intercept(Gating(self.gates[mask], base.filling), base.batch):
                     yield row, self._forward(base.batch).columns
             return
-        run = self._in_sequence if self.chained else self._masked
+        chained = self._room(base.batch) < _ROOMY if self.chained is None else self.chained
+        run = self._in_sequence if chained else self._masked
         for mask, columns in run(unit.masks, base, base.recording):
             yield 1 + mask - unit.masks.start, columns
 
@@ -204,8 +207,7 @@ class _Runner:
                 groups.setdefault(recording.start(list(gates))[1], []).append(row)
             else:
                 yield row, whole
-        width = max(queries.real.shape[1] for queries in batch.queries.values())
-        room = self.examples.batch_tokens // (len(batch) * width)
+        room = self._room(batch)
         for rows in groups.values():
             together = len(rows) if room > len(rows) else max(1, room - 1)
             for start in range(0, len(rows), together):
@@ -218,6 +220,11 @@ class _Runner:
                     # Rounding differs between batch sizes: the change is taken within one batch.
                     loss = whole["loss"] + (columns["loss"] - reference["loss"])
                     yield row, {**columns, "loss": loss}
+
+    def _room(self, batch: Batch) -> int:
+        """How many times a batch fits into the tokens of one."""
+        width = max(queries.real.shape[1] for queries in batch.queries.values())
+        return self.examples.batch_tokens // (len(batch) * width)
 
     def _in_sequence(
         self, masks: range, base: _Base, recording: Recording

@@ -100,6 +100,7 @@ def measure(
     search: Search | None = None,
     replacement: Replacement | None = None,
     rescale: bool = False,
+    chained: bool | None = False,
     store: UnitStore | None = None,
     execute: Executor = in_turn,
     progress: Progress = silent,
@@ -119,6 +120,8 @@ def measure(
         How to decode; None decodes as the model's own settings say. For metrics that decode.
     replacement, rescale, store, execute, progress
         As for `headtool.engine.evaluation.evaluate`.
+    chained
+        The same; of no consequence where masks are decoded.
 
     Raises
     ------
@@ -146,6 +149,7 @@ def measure(
             masks,
             replacement=replacement,
             rescale=rescale,
+            chained=chained,
             store=store,
             execute=execute,
             progress=progress,

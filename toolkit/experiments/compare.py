@@ -9,6 +9,7 @@ from typing import Any
 
 from headtool.analysis.comparison import Comparison
 from headtool.engine.units import Executor, in_turn
+from headtool.experiments.drawing import draw
 from headtool.experiments.evaluating import evaluate_chosen
 from headtool.experiments.inputs import DataLike, ModelSource
 from headtool.experiments.replication import replicate
@@ -181,7 +182,8 @@ def _run(
         halves = subsample(setup, kept, roster)
         others = replicate(setup, kept, roster, found)
         scores = {name: chosen.scores[name] for name in roster.names}
-        tables, computed = tabulate(setup, roster, found, halves, others)
+        against_random = draw(setup, kept, found, others)
+        tables, computed = tabulate(setup, roster, found, halves, others, against_random)
         comparison = Comparison.from_tables(tables, settings_of(setup, scores, computed))
         if out is None:
             return comparison

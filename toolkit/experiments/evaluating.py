@@ -132,5 +132,6 @@ def _outcomes(
         masks,
         setup.measures.metric,
         search=setup.measures.search,
+        chained=None if stage == "curves" else False,
         progress=labelled(kept.progress, stage),
     ).outcomes

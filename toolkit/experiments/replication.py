@@ -14,6 +14,7 @@ from headtool.analysis.assembly import Findings
 from headtool.analysis.curve_bootstrap import CurveBootstrap, CurveEnsemble, Line
 from headtool.analysis.curve_lines import MaskNumbers, lines_of
 from headtool.analysis.curves import curve_tests
+from headtool.analysis.draws import DrawTest
 from headtool.analysis.paired import Paired
 from headtool.analysis.replication import (
     replicate_agreement,
@@ -66,7 +67,12 @@ class Replicated:
     curves: Sequence[tuple[tuple[Line, ...], Outcomes]]
 
     def tables(
-        self, family: Family, tests: pd.DataFrame, metric: Metric, settings: Mapping[str, Any]
+        self,
+        family: Family,
+        tests: pd.DataFrame,
+        metric: Metric,
+        settings: Mapping[str, Any],
+        against_random: Sequence[DrawTest] | None = None,
     ) -> dict[str, pd.DataFrame]:
         """The tables of `headtool.analysis.comparison`, ``curve_tests`` over all models included.
 
@@ -80,6 +86,8 @@ class Replicated:
             What the curves are of.
         settings
             ``alpha``, ``seed`` and ``resamples``.
+        against_random
+            As for `headtool.analysis.curves.curve_tests`.
         """
         import pandas as pd
 
@@ -108,7 +116,7 @@ class Replicated:
             )
             curves = replicate_curves(ensemble, list(self.models), alpha=alpha)
             others = tests[tests["kind"] != family.kind]
-            over_models = curve_tests(ensemble, alpha=alpha)
+            over_models = curve_tests(ensemble, alpha=alpha, against_random=against_random)
             tests = over_models
             if len(others):
                 tests = pd.concat([over_models, others], ignore_index=True)
@@ -121,6 +129,19 @@ class Replicated:
             "replicate_overlap": replicate_overlap(self.kept, layers),
             "replicate_curves": curves,
             "curve_tests": tests,
+        }
+
+    def closed(self, spec: str) -> dict[str, Closed]:
+        """Which heads each method closes of a model at every point of its curve.
+
+        Parameters
+        ----------
+        spec
+            The model.
+        """
+        return {
+            name: np.array([~keeps for keeps in by_model[spec].values()])
+            for name, by_model in self.kept.items()
         }
 
     @property
@@ -200,6 +221,7 @@ def replicate(setup: Setup, kept: Stages, roster: Roster, found: Findings) -> Re
                 numbers.masks,
                 setup.measures.metric,
                 search=setup.measures.search,
+                chained=None,
                 progress=labelled(kept.progress, f"replicate {rep.number}, curves"),
             ).outcomes
         )

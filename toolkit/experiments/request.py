@@ -57,7 +57,9 @@ class Request:
     per_kind
         Also curves of each attention kind, with the others whole.
     draws
-        Random masks at every point, of any heads and matched to each method's layers.
+        Random masks at every point, of any heads and matched to each method's layers. None: as many
+        as it takes to settle whether each method is better or worse than these, on some points and
+        examples; see `headtool.analysis.draws`.
     alpha
         Level of tests and intervals.
     margin
@@ -101,7 +103,7 @@ class Request:
     iterative: bool = False
     keep_one_per_layer: bool = False
     per_kind: bool = False
-    draws: int = 20
+    draws: int | None = None
     alpha: float = 0.05
     margin: float | None = None
     resamples: int | None = None
@@ -142,6 +144,11 @@ class Request:
             value = getattr(self, name)
             if value is not None and value > most:
                 raise HeadtoolError(f"`{name}` must be at most {most:,}, got {value:,}: {cost}")
+        if self.draws is None and 2 * len(names) / self.alpha > _COSTS[0][1]:
+            raise HeadtoolError(
+                f"`alpha` {self.alpha:g} takes more than {_COSTS[0][1]:,} draws of random masks to "
+                f"tell {len(names)} methods from these; give a larger `alpha`, or `draws`"
+            )
 
     def scorers(self) -> tuple[Method, ...]:
         """Return the methods, those given by name with their default options."""

@@ -132,6 +132,7 @@ class Stages:
         search: Search | None = None,
         replacement: Replacement | None = None,
         rescale: bool = False,
+        chained: bool | None = False,
         reuse: bool = True,
         all_stage: str = "",
         execute: Executor | None = None,
@@ -145,7 +146,7 @@ class Stages:
         ----------
         stage
             Name of the stage, under which finished units are kept.
-        model, examples, masks, metric, search, replacement, rescale
+        model, examples, masks, metric, search, replacement, rescale, chained
             As for `headtool.engine.measurement.measure`.
         reuse
             Whether outcomes of the same masks on the same examples may be taken over. Not where the
@@ -167,6 +168,7 @@ class Stages:
                     search=search,
                     replacement=replacement,
                     rescale=rescale,
+                    chained=chained,
                     store=store,
                     execute=execute or self.execute,
                     progress=progress or self.progress,
@@ -179,6 +181,7 @@ class Stages:
                 *(all_stage or stage, model, part.of, masks, metric),
                 search=search,
                 replacement=replacement,
+                chained=chained,
                 execute=execute,
                 progress=progress,
             )

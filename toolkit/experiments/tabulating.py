@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headtool.analysis.assembly import Findings, assemble
+from headtool.analysis.draws import DrawTest
 from headtool.analysis.role_runs import join_roles
 from headtool.engine.provenance import provenance
 from headtool.experiments.replication import Replicated
@@ -23,7 +24,12 @@ __all__ = ["further_tables", "manifest_of", "settings_of", "tabulate"]
 
 
 def tabulate(
-    setup: Setup, roster: Roster, found: Findings, halves: Subsampled, others: Replicated
+    setup: Setup,
+    roster: Roster,
+    found: Findings,
+    halves: Subsampled,
+    others: Replicated,
+    against_random: Sequence[DrawTest] | None,
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     """Make the tables of a `Comparison`, and the settings that only computing them tells.
 
@@ -39,6 +45,8 @@ def tabulate(
         What methods choose on halves of the selection examples.
     others
         What was found of the replicates.
+    against_random
+        The comparisons with random masks, as `headtool.experiments.drawing.draw` returned them.
     """
     request, family = setup.request, setup.families[0]
     assembled = assemble(
@@ -47,6 +55,7 @@ def tabulate(
         margin=request.margin,
         resamples=request.resamples,
         seed=request.seed,
+        against_random=against_random,
     )
     settings = dict(assembled.settings)
     settings["notes"] = [*setup.split.notes, *settings["notes"], *others.notes]
@@ -59,6 +68,7 @@ def tabulate(
             assembled.tables["curve_tests"],
             setup.measures.metric,
             {"alpha": request.alpha, "seed": request.seed, **assembled.settings},
+            against_random,
         ),
         "splits": setup.split.frame,
         "sites": site_frame(setup.model.sites),

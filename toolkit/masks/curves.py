@@ -30,6 +30,7 @@ __all__ = [
 Closed = NDArray[np.bool_]
 
 _MOST_STEPS = 100_000
+_SHOWN = 3  # draws of random masks whose curves are shown where comparisons have their own
 
 
 def budgets_of(steps: str, heads: int, *, most: int | None = None) -> tuple[int, ...]:
@@ -116,7 +117,8 @@ class CurveMasks:
     random
         The same for random masks, [draws, B, n].
     matched
-        By method, for random masks with the method's number of closed heads in every layer.
+        By method, for random masks with the method's number of closed heads in every layer; none
+        where such masks are drawn later.
     keys
         What orders the heads in every draw, the lowest first, [draws, n].
     tied
@@ -141,7 +143,7 @@ class CurveMasks:
         budgets: tuple[int, ...],
         closed: dict[str, Closed],
         *,
-        draws: int,
+        draws: int | None,
         keep_one: bool,
         seed: int,
     ) -> CurveMasks:
@@ -161,28 +163,34 @@ class CurveMasks:
         closed
             By method, which heads are closed, [B, n].
         draws
-            Number of random masks, and of matched ones for each method.
+            Number of random masks, and of matched ones for each method. None: three, none of them
+            matched, which only show what random masks do. Their keys are shifted against each
+            other by a third (systematic sampling), so that heads close equally often and the mean
+            of few is close to that of many.
         keep_one
             Whether random masks leave the last head of a layer open.
         seed
             Seed of the draws.
         """
         layers = layers_of(sites)
-        keys = np.random.default_rng([seed, 7]).random((draws, sites.n_heads))
+        rows = 1 if draws is None else draws
+        keys = np.random.default_rng([seed, 7]).random((rows, sites.n_heads))
+        if draws is None:
+            keys = (keys + np.arange(_SHOWN)[:, None] / _SHOWN) % 1
         free = [random_closed(row, budgets, layers, keep_one=keep_one) for row in keys]
         matched = {
-            name: np.array([matched_closed(rows, key, layers) for key in keys]).reshape(
-                draws, len(budgets), sites.n_heads
+            name: np.array([matched_closed(shut, key, layers) for key in keys]).reshape(
+                len(keys), len(budgets), sites.n_heads
             )
-            for name, rows in closed.items()
+            for name, shut in ({} if draws is None else closed).items()
         }
-        empty = (draws, len(budgets), sites.n_heads)
+        empty = (len(keys), len(budgets), sites.n_heads)
         return cls(kind, sites, budgets, closed, np.array(free).reshape(empty), matched, keys)
 
     def only(self, methods: Container[str]) -> CurveMasks:
         """Return the same without the methods that are not named."""
         closed = {name: rows for name, rows in self.closed.items() if name in methods}
-        matched = {name: self.matched[name] for name in closed}
+        matched = {name: rows for name, rows in self.matched.items() if name in methods}
         tied = {name: rows for name, rows in self.tied.items() if name in methods}
         return replace(self, closed=closed, matched=matched, tied=tied)
 

@@ -153,21 +153,39 @@ COMPARISON = (
                 "where `method_x` keeps more of the metric, whichever direction is better",
             ),
             *interval("`area`", _METRIC),
-            number("p", "", "two-sided p-value from the same bootstrap"),
+            number("p", "", "two-sided p-value from the same bootstrap, given the masks"),
             number("p_adjusted", "", "the same, corrected by Holm over the rows of a kind"),
             number("draws_beaten", "draws", "with a smaller area than `method_x`"),
-            number("draws", "draws", "of random masks; missing for pairs of methods"),
+            number(
+                "draws",
+                "draws",
+                "of random masks that count: all, or those up to where the comparison was settled; "
+                "missing for pairs of methods",
+            ),
             number("p_draws", "", "two-sided: could a random draw do as well, or as badly"),
             number(
                 "p_draws_adjusted",
                 "",
-                "the same, corrected by Holm over the rows of a kind that have draws",
+                "the same, corrected over the methods of a kind: a method is a chain, first "
+                "against `random`, then against `random-matched:METHOD`, and Holm's factor is the "
+                "number of chains that are not finished",
+                later=True,
+            ),
+            number(
+                "draw_passes",
+                "passes",
+                "of one example each that a draw took: its examples, over all points",
                 later=True,
             ),
         ),
-        about="A method is better or worse than random masks if both adjusted p-values are small: "
-        "`p` is about these very masks on other examples, `p_draws` asks whether random masks "
-        "differ from their mean as much. "
+        about="A method is better or worse than random masks where `p_draws_adjusted` is at most "
+        "alpha, and better if it beats most draws; any false claim among the methods of a kind, in "
+        "either direction and against either sort of masks, has probability alpha at most. `p` is "
+        "no evidence of that: it holds for the masks drawn, and asks whether these very masks "
+        "differ on other examples. If the draws are made until the comparison is settled (the "
+        "default), rows with random masks have no `p`, their areas are measured on the points and "
+        "examples of the draws (`draws_plan` among the settings), and only methods that are better "
+        "than `random` have a row with matched masks. "
         "With replicates, curves of the kind `all` are averaged over the models.",
     ),
     Table(

@@ -73,7 +73,7 @@ _SOURCE = {
     "scratch?": {"*": "number?"},
     "lambda?": "number?",
     "share_of_runs?": "number",
-    "treebank?": {"spec?": "text", "sha256?": "text", "*": "count"},
+    "treebank?": {"spec?": "text", "sha256?": "text", "drawn?": "object?", "*": "count"},
 }
 """How the scores of a method, outcomes or roles were made."""
 
@@ -120,7 +120,8 @@ _COMPARISON = {
     "iterative?": "truth",
     "keep_one_per_layer?": "truth",
     "per_kind?": "truth",
-    "draws?": "count",
+    "draws?": "count?",
+    "draws_plan?": {"most": "count", "budgets": ["count"], "examples": ["count"]},
     "alpha?": "level",
     "margin?": "number?",
     "stability?": "count",

@@ -139,7 +139,7 @@ def test_without_a_winner_it_says_so(make: Make) -> None:
 
 
 def test_a_large_area_with_a_large_p_wins_nothing(contents: Contents) -> None:
-    tests = contents.table("curve_tests").assign(p_adjusted=0.2)
+    tests = contents.table("curve_tests").assign(p_adjusted=0.2, p_draws_adjusted=0.2)
     assert said(with_tables(contents, curve_tests=tests))["winner"].startswith("No method")
     strict = with_settings(contents, alpha=0.001)
     assert said(strict)["winner"].startswith("No method")
