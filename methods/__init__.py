@@ -16,6 +16,7 @@ __all__ = ["BUILTIN", "ENTRY_POINTS", "get_method", "method_names"]
 BUILTIN = {
     "ablation": "headtool.methods.ablation:Ablation",
     "activation": "headtool.methods.activation:Activation",
+    "attribution": "headtool.methods.attribution:Attribution",
     "confidence": "headtool.methods.confidence:Confidence",
     "dsp": "headtool.methods.dsp:Dsp",
     "fisher": "headtool.methods.fisher:Fisher",
@@ -55,7 +56,7 @@ def method_names() -> tuple[str, ...]:
     --------
     >>> import headtool
     >>> headtool.method_names()
-    ('ablation', 'activation', 'confidence', 'dsp', 'fisher', ...)
+    ('ablation', 'activation', 'attribution', 'confidence', 'dsp', ...)
     """
     return tuple(sorted(_registered()))
 

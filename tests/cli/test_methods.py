@@ -38,6 +38,7 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         *(
             "ablation",
             "activation",
+            "attribution",
             "confidence",
             "dsp",
             "fisher",
@@ -63,6 +64,9 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         "ablation.length_penalty": None,
         "ablation.tokenize": "13a",
         "activation.variant": "minitron",
+        "attribution.baseline": "zero",
+        "attribution.backward": "gradient",
+        "attribution.sign": "signed",
         "confidence.statistic": "max",
         "confidence.exclude": "eos",
         "dsp.train": "gates",

@@ -32,6 +32,9 @@ VARIANTS = [
     ("ablation", {"signal": "loss", "replacement": "resample"}),
     ("activation", {}),
     ("activation", {"variant": "contribution"}),
+    ("attribution", {}),
+    ("attribution", {"baseline": "mean", "backward": "relp"}),
+    ("attribution", {"baseline": "resample", "sign": "absolute"}),
     ("confidence", {}),
     ("confidence", {"statistic": "entropy", "exclude": "none"}),
     ("confidence", {"exclude": "special"}),
@@ -130,7 +133,7 @@ def test_batch_size_order_and_padding_change_nothing(
     np.testing.assert_allclose(small["stderr"], reference["stderr"], rtol=1e-7, atol=1e-12)
     if options.get("granularity") in ("batch", "cumulative"):
         return  # their batches are consecutive examples, so order is part of the definition
-    if options.get("replacement") == "resample":
+    if "resample" in options.values():
         return  # donors are drawn by position in the data set
     order = np.random.default_rng(0).permutation(len(pairs))
     moved = method.score(bert, bert.encode(pairs.take(order), batch_tokens=40)).frame

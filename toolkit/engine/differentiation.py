@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,23 +13,27 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headtool.engine.evaluation import finite_forward
+from headtool.engine.replacement import Fill
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import AttentionSite, Sites
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 
-__all__ = ["Gradients", "differentiate", "frozen"]
+__all__ = ["Gradients", "Rules", "differentiate", "frozen"]
+
+Rules = Callable[[], contextlib.AbstractContextManager[None]]
+"""Makes a context in which forward passes get changed gradients."""
 
 _PER_HEAD = ("per_example", "token_magnitude", "tokens")
 
 
 @dataclass(frozen=True)
 class Gradients:
-    """Derivatives with respect to gates of one, per example.
+    """Derivatives with respect to the heads' gates, per example.
 
-    With ``s[b, h, t]`` the inner product of head h's output at query token t and the gradient of
-    example b's loss with respect to it, padding left out:
+    With ``s[b, h, t]`` the inner product of head h's output at query token t (less what it puts out
+    when closed) and the gradient of example b's loss with respect to it, padding left out:
 
     Attributes
     ----------
@@ -56,13 +60,17 @@ def differentiate(
     model: ModelAdapter,
     examples: Examples,
     *,
+    gate: float = 1.0,
+    fill: Fill | None = None,
+    rules: Rules = contextlib.nullcontext,
     execute: Executor = in_turn,
     progress: Progress = silent,
 ) -> Gradients:
     """Differentiate every example's loss with one backward pass a batch.
 
-    Each query token of each example has its own gate at every head, so one backward pass gives
-    ``s`` for a whole batch, exactly, at any batch size. Weights take no gradient meanwhile.
+    With a gate xi on it, a head puts out ``xi ctx + (1 - xi) z``. The gradient with respect to that
+    output gives ``s`` for a whole batch, exactly, at any batch size. Weights take no gradient
+    meanwhile.
 
     Parameters
     ----------
@@ -70,6 +78,12 @@ def differentiate(
         The model; its weights stay as they are.
     examples
         The N examples, as ``model.encode`` returned them.
+    gate
+        Where all gates stand: 1 is the whole model.
+    fill
+        What closed heads put out, z; None for zero.
+    rules
+        Makes the context that forward passes run in; it may change gradients.
     execute
         Who runs the units, a batch each.
     progress
@@ -95,7 +109,7 @@ def differentiate(
     with frozen(model.module):
         for unit, result in run_units(
             cut(examples.batches()),
-            lambda: partial(_gradients, model, examples),
+            lambda: partial(_gradients, model, examples, gate, fill, rules),
             label="gradients",
             execute=execute,
             progress=progress,
@@ -106,27 +120,38 @@ def differentiate(
     return Gradients(sites, losses=losses, **found)
 
 
-def _gradients(model: ModelAdapter, examples: Examples, unit: Unit) -> UnitResult:
+def _gradients(
+    model: ModelAdapter,
+    examples: Examples,
+    gate: float,
+    fill: Fill | None,
+    rules: Rules,
+    unit: Unit,
+) -> UnitResult:
     """Differentiate the losses of one batch."""
     batch = model.collate(examples, unit.examples)
-    gates: dict[AttentionSite, Tensor] = {}
+    with torch.no_grad():
+        closed = fill(batch) if fill else None
+    directions: dict[AttentionSite, Tensor] = {}
+    outputs: dict[AttentionSite, Tensor] = {}
 
-    def gate(site: AttentionSite, contexts: Tensor) -> Tensor:
-        gates[site] = contexts.new_ones(contexts.shape[:3], requires_grad=True)
-        return contexts * gates[site][..., None]
+    def gated(site: AttentionSite, contexts: Tensor) -> Tensor:
+        direction = contexts if closed is None else contexts - closed[site].to(contexts)
+        output = contexts if gate == 1 else contexts - (1 - gate) * direction
+        outputs[site] = output if output.requires_grad else output.detach().requires_grad_()
+        directions[site] = direction.detach()
+        return outputs[site]
 
-    with torch.enable_grad(), model.intercept(gate, batch):
+    with torch.enable_grad(), rules(), model.intercept(gated, batch):
         result = finite_forward(model, batch, examples)
-        gradients = torch.autograd.grad(
-            result.losses.sum(), list(gates.values()), allow_unused=True
-        )
+    gradients = torch.autograd.grad(result.losses.sum(), list(outputs.values()), allow_unused=True)
     found = {name: np.zeros((len(batch), model.sites.n_heads)) for name in _PER_HEAD}
-    for site, gradient in zip(gates, gradients, strict=True):
+    for site, gradient in zip(outputs, gradients, strict=True):
         real = batch.queries[site.kind].real
         columns = model.sites.columns(site)
         found["tokens"][:, columns] = real.sum(dim=1, keepdim=True).cpu().numpy()
         if gradient is not None:
-            s = gradient.double() * real[..., None]
+            s = (directions[site].double() * gradient.double()).sum(dim=-1) * real[..., None]
             found["per_example"][:, columns] = s.sum(dim=1).cpu().numpy()
             found["token_magnitude"][:, columns] = s.abs().sum(dim=1).cpu().numpy()
     return {"losses": result.losses.detach().double().cpu().numpy(), **found}

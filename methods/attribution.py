@@ -1,0 +1,105 @@
+"""Attribution patching: what replacing the head's output would cost, to first order."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+
+from headtool.engine.differentiation import Rules, differentiate
+from headtool.engine.replacement import REPLACEMENTS, replacement
+from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.estimates import influence_stderr
+from headtool.methods.relevance_rules import relevance_rules
+
+__all__ = ["Attribution"]
+
+
+@dataclass(frozen=True)
+class Attribution(Method):
+    """First-order estimate of what the loss gains when the head's output is replaced.
+
+    With ctx the head's output at the query tokens of an example, z what replaces it, and g the
+    gradient of the example's loss with respect to ctx:
+
+    ``score_h = mean_b sum_t (z - ctx)[b, h, t] . g[b, h, t]``
+
+    Positive means that the head helps; a higher score means more important. It estimates the score
+    of `ablation` with ``signal=loss`` and the same replacement, for all heads from one backward
+    pass (there the loss is per token, here per example), and is exact where the model is linear
+    after the head. With ``sign=absolute`` heads rank by the size of the mean. With a baseline of
+    zero this is `gradient` with ``granularity=example``, before absolute values are taken and
+    with the opposite sign.
+
+    ``backward=relp`` replaces gradients by coefficients of layer-wise relevance propagation
+    (relevance patching): norms divide by a constant, activation functions follow the identity
+    rule, products give half to each factor, and attention weights are constants. They are the rules
+    of `lrp` with ``rule=conservative``. What is propagated is the loss.
+
+    The standard error is over examples. The corrections of AtP* (Kramar et al. 2024) for saturated
+    attention and for cancelling effects are not made.
+
+    References
+    ----------
+    Nanda 2023, "Attribution Patching: Activation Patching At Industrial Scale"; Syed, Rager & Conmy
+    2023, "Attribution Patching Outperforms Automated Circuit Discovery"; Kramar, Lieberum, Shah &
+    Nanda 2024, "AtP*: An Efficient and Scalable Method for Localizing LLM Behaviour to Components";
+    Rezaei Jafari, Eberle, Khakzar & Nanda 2025, "RelP: Faithful and Efficient Circuit Discovery via
+    Relevance Patching".
+
+    Examples
+    --------
+    >>> import headtool
+    >>> model = headtool.load_model("builtin:nli")
+    >>> examples = model.encode(headtool.load_data("builtin:nli/matched", limit=8))
+    >>> attribution = headtool.get_method("attribution")(baseline="mean")
+    >>> scores = attribution.score(model, examples)
+    >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(3)
+        layer  head  score  stderr
+    15      1     7  0.004   0.004
+    2       0     2  0.004   0.004
+    16      2     0  0.002   0.002
+    """
+
+    name: ClassVar[str] = "attribution"
+    summary: ClassVar[str] = "first-order estimate of the loss with the head's output replaced"
+    reference: ClassVar[str] = "Nanda 2023; Syed et al. 2023; Rezaei Jafari et al. 2025 (RelP)"
+
+    baseline: str = option(
+        "zero",
+        "what replaces the head's output: zero, its mean over the data set, or its output on "
+        "another example",
+        choices=REPLACEMENTS,
+    )
+    backward: str = option(
+        "gradient",
+        "gradients, or coefficients of layer-wise relevance propagation (RelP)",
+        choices=("gradient", "relp"),
+    )
+    sign: str = option(
+        "signed",
+        "whether the head helps or harms, or only how much it does",
+        choices=("signed", "absolute"),
+    )
+
+    def compute(self, job: Job) -> Scored:
+        """Score by one backward pass over the data."""
+        rules: Rules = contextlib.nullcontext
+        if self.backward == "relp":
+            rules = partial(relevance_rules, job.model.module, "conservative")
+        source = replacement(self.baseline, seed=job.seed)
+        gradients = differentiate(
+            job.model,
+            job.examples,
+            fill=source.fit(job.model, job.examples, job.progress),
+            rules=rules,
+            execute=job.execute,
+            progress=job.progress,
+        )
+        change = -job.columns(gradients.per_example)
+        score = change.mean(axis=0)
+        stderr = influence_stderr(change - score)
+        return Scored(np.abs(score) if self.sign == "absolute" else score, stderr)
