@@ -204,14 +204,18 @@ def _line(line: Curve, across: Scale, up: Scale) -> Markup:
 
 
 def _end_labels(lines: Sequence[Curve], across: Scale, up: Scale) -> list[Markup]:
-    """Names at the right ends of the curves, pushed apart where they would overlap."""
+    """Names at the right ends of the curves, pushed apart where they would overlap.
+
+    Curves that meet there, as all do without heads, are named in the order of their means.
+    """
     ends = []
     for line in lines:
         finite = [(x, y) for x, y in zip(line.x, line.y, strict=True) if math.isfinite(y)]
         if finite:
-            ends.append((up(finite[-1][1]), across(finite[-1][0]), line))
-    ends.sort(key=lambda end: end[0])
-    height, positions = 15.0, [y for y, _, _ in ends]
+            mean = sum(up(y) for _, y in finite) / len(finite)
+            ends.append((up(finite[-1][1]), across(finite[-1][0]), mean, line))
+    ends.sort(key=lambda end: (round(end[0]), end[2]))
+    height, positions = 15.0, [y for y, *_ in ends]
     for i in range(1, len(positions)):
         positions[i] = max(positions[i], positions[i - 1] + height)
     overflow = positions[-1] - (up.start - 2) if positions else 0.0
@@ -229,5 +233,5 @@ def _end_labels(lines: Sequence[Curve], across: Scale, up: Scale) -> list[Markup
             class_=f"name {line.css}",
             data_series=line.name,
         )
-        for y, (_, x, line) in zip(positions, ends, strict=True)
+        for y, (_, x, _, line) in zip(positions, ends, strict=True)
     ]

@@ -11,6 +11,9 @@ from headtool.reports.wording.words import count, given, is_or_are, listed, perc
 __all__ = ["headline"]
 
 _FEW_SETTLED = 0.1
+_UNSURE = ", which the data are too few to confirm"
+_NONE_SETTLED = "the data are too few to settle single heads"
+_NEITHER = "; the data are too few to confirm that, or to settle single heads"
 
 
 def headline(contents: Contents) -> str:
@@ -20,7 +23,7 @@ def headline(contents: Contents) -> str:
     method's layers differ from method to method, and do not rank.
     """
     parts = [part for part in (_best(contents), _share(contents), _singles(contents)) if part]
-    text = "; ".join(parts)
+    text = "; ".join(parts).replace(f"{_UNSURE}; {_NONE_SETTLED}", _NEITHER)
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 
@@ -63,7 +66,7 @@ def _share(contents: Contents) -> str:
         text += f" (chosen by {method})"
     surely = max(found.values(), key=lambda other: other.sure_budget)
     if surely.sure_budget == 0:
-        return f"{text}, which the data are too few to confirm"
+        return text + _UNSURE
     return f"{text}, {percent(surely.sure)} for sure"
 
 
@@ -77,7 +80,7 @@ def _singles(contents: Contents) -> str:
     settled = len(rows) - int(counts.get("undecided", 0))
     if settled <= _FEW_SETTLED * len(rows):
         return (
-            "the data are too few to settle single heads"
+            _NONE_SETTLED
             if settled == 0
             else f"the data settle only {settled} of the {len(rows)} heads taken one at a time"
         )

@@ -38,7 +38,7 @@ def render_html(contents: Contents) -> str:
         lstrip_blocks=True,
     )
     page = build_page(contents)
-    style, script = _asset("report.css"), _asset("report.js")
+    style, script = _asset("report.css"), _asset("report.js") + _asset("downloads.js")
     return environment.get_template("report.html.j2").render(
         page=page,
         style=Markup(style),

@@ -83,6 +83,13 @@ def test_the_table_ranks_methods_by_the_masks_that_they_share(contents: Contents
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
+def test_data_that_settle_nothing_are_told_once(contents: Contents) -> None:
+    verdicts = contents.table("tests").assign(verdict="undecided")
+    text = headline(with_tables(on_many_examples(contents), tests=verdicts))
+    assert text.endswith("; the data are too few to confirm that, or to settle single heads.")
+    assert text.count("too few") == 1
+
+
 def test_a_run_without_curves_or_tests_has_no_headline(contents: Contents) -> None:
     empty: dict[str, pd.DataFrame] = {
         name: contents.table(name).iloc[:0] for name in ("curves", "curve_tests", "tests")
