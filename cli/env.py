@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from rich.padding import Padding
 from rich.text import Text
 
 from headtool.cli.groups import print_as
 from headtool.cli.options import Format, OutputFormat
-from headtool.reports.terminal.pieces import bare_table
-from headtool.reports.wording.text import visible
+from headtool.reports.terminal.tables import table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -40,7 +40,5 @@ def env(output: Format = OutputFormat.table) -> None:
 def _tables(found: Environment) -> Iterator[RenderableType]:
     for part, facts in groupby(found.facts, key=lambda fact: fact[0]):
         yield Text(part, style="bold")
-        table = bare_table("", "", left=2, show_header=False)
-        for _, name, value in facts:
-            table.add_row(Text(f"  {name}"), Text(visible(value)))
-        yield table
+        rows = [(name, value) for _, name, value in facts]
+        yield Padding(table(("", ""), rows, left=(0, 1), show_header=False), (0, 0, 0, 2))

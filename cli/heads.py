@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
 from headtool.cli.console import prepare_messages
 from headtool.cli.groups import LoadOptions, command, print_as
 from headtool.cli.options import Format, Kinds, Model, OutputFormat, Verbose, chosen_kinds
+from headtool.reports.terminal.tables import table
 from headtool.reports.wording.text import visible
 
 if TYPE_CHECKING:
@@ -57,20 +57,16 @@ def _tables(found: HeadList) -> Iterator[RenderableType]:
         f"{visible(model.spec)}: {type(model.module).__name__}, {model.task}, "
         f"{found.sites.summary}, {total:,} parameters"
     )
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     # Columns that say nothing about most models appear where they do.
     plain = {"parameters_per_group": 0, "calls_sharing_weights": 1}
     names = [name for name in rows[0] if any(row[name] != plain.get(name) for row in rows)]
-    for name in names:
-        text = name in ("kind", "projection")
-        justify: Literal["left", "right"] = "left" if text else "right"
-        table.add_column(name.replace("_", " "), justify=justify, overflow="fold")
-    for row in rows:
-        values = (row[name] for name in names)
-        table.add_row(
-            *(
-                f"{value:,}" if isinstance(value, int) else Text(visible(str(value)))
-                for value in values
-            )
-        )
-    yield table
+    cells = [
+        [f"{row[name]:,}" if isinstance(row[name], int) else str(row[name]) for name in names]
+        for row in rows
+    ]
+    yield table(
+        [name.replace("_", " ") for name in names],
+        cells,
+        left=[place for place, name in enumerate(names) if name in ("kind", "projection")],
+        keys=2,
+    )

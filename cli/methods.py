@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from headtool.cli.console import prepare_messages
 from headtool.cli.groups import print_as
 from headtool.cli.options import Format, OutputFormat
+from headtool.reports.terminal.tables import table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -55,11 +55,11 @@ def _tables(methods: Sequence[type[Method]], *, in_full: bool) -> Iterator[Rende
             yield Padding(Text(text), (1, 0, 1, 2), expand=False)
         else:
             yield Padding(Text(method.reference, style="dim"), (0, 0, 0, 2), expand=False)
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0), pad_edge=False)
+        rows = []
         for option in method.options():
             default = "none" if option.default is None else str(option.default)
             choices = f" [{' | '.join(option.choices)}]" if option.choices else ""
-            name = Text(f"{method.name}.{option.name}={default}")
-            table.add_row(name, Text(option.help + choices))
-        yield Padding(table, (0, 0, 1, 4), expand=False)
+            rows.append((f"{method.name}.{option.name}={default}", option.help + choices))
+        options = table(("option", "what it does"), rows, left=(0, 1), show_header=False)
+        yield Padding(options, (0, 0, 1, 4), expand=False)
     yield Text("Set an option with --set METHOD.OPTION=VALUE.", style="dim")

@@ -7,14 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.text import Text
 
 from headtool.cli.console import prepare_messages
 from headtool.cli.fields import with_options
 from headtool.cli.groups import print_as
 from headtool.cli.options import Format, OutputFormat
-from headtool.reports.terminal.pieces import bare_table
-from headtool.reports.wording.text import visible
+from headtool.reports.terminal.tables import table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -45,15 +43,9 @@ def show(run: RunFolder, output: Format = OutputFormat.table) -> None:
 
 
 def _tables(found: Shown) -> Iterator[RenderableType]:
-    facts = bare_table("", "", left=2, show_header=False)
-    for name, value in _facts(found):
-        facts.add_row(Text(name, style="dim"), Text(visible(value)))
-    yield facts
-    table = bare_table("table", "rows", "a row is", left=1)
-    table.columns[2].justify = "left"
-    for name, rows, row in found.tables:
-        table.add_row(Text(visible(name)), f"{rows:,}", Text(row))
-    yield table
+    yield table(("", ""), _facts(found), left=(0, 1), show_header=False)
+    rows = [(name, f"{rows:,}", row) for name, rows, row in found.tables]
+    yield table(("table", "rows", "a row is"), rows, left=(0, 2))
 
 
 def _facts(found: Shown) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
-from headtool.reports.terminal.pieces import HeatMap, plain_table, search_in_words
+from headtool.reports.terminal.pieces import HeatMap, search_in_words
+from headtool.reports.terminal.tables import field_table
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
 
@@ -57,10 +58,10 @@ def ablation_tables(
             yield HeatMap(str(kind), _grid(part))
         if best is None:
             order = rows["delta"].abs().sort_values(ascending=False).index
-            yield plain_table(rows.loc[order].head(_LARGEST).drop(columns="metric"))
+            yield field_table(rows.loc[order].head(_LARGEST).drop(columns="metric"))
     if best is not None:
         yield Text("the best single head of each site, chosen on half of the examples", style="dim")
-        yield plain_table(best)
+        yield field_table(best)
 
 
 def _grid(part: pd.DataFrame) -> dict[int, list[float]]:

@@ -12,10 +12,10 @@ from rich.text import Text
 
 from headtool.analysis.equivalence import VERDICTS
 from headtool.heads import head_name
-from headtool.reports.terminal.pieces import plain_table
 from headtool.reports.terminal.replicates import replicate_tables
 from headtool.reports.terminal.roles import survival_tables
 from headtool.reports.terminal.stability import stability_tables
+from headtool.reports.terminal.tables import plain_table
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
 from headtool.schema import TABLES
@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["comparison_tables", "curve_tables", "head_table"]
 
 _PLACE = ["kind", "layer", "head"]
+_STATUS = {
+    "consensus-kept": "kept by all methods",
+    "disputed": "kept by some",
+    "consensus-removed": "kept by none",
+}
 _NAMED = 12  # heads that a line names
 _ROUNDING = 1e-12  # an area below this is zero
 
@@ -108,10 +113,11 @@ def _correlations(comparison: Comparison) -> Iterator[Text]:
     for row in comparison.correlations.to_dict("records"):
         yield Text.assemble(
             ("across data", "bold"),
-            f"  {visible(row['data_x'])} and {visible(row['data_y'])}: r {short(row['pearson'])}, "
-            f"rho {short(row['spearman'])} (p within layers "
-            f"{short(row['spearman_p_within_layers'])}), tau {short(row['kendall'])}; reliability "
-            f"{short(row['reliability_x'])} and {short(row['reliability_y'])}",
+            f"  {visible(row['data_x'])} and {visible(row['data_y'])}: Pearson's r "
+            f"{short(row['pearson'])}, Spearman's rho {short(row['spearman'])} (p within layers "
+            f"{short(row['spearman_p_within_layers'])}), Kendall's tau-b {short(row['kendall'])}; "
+            f"reliability of the effects {short(row['reliability_x'])} and "
+            f"{short(row['reliability_y'])}",
         )
 
 
@@ -174,11 +180,11 @@ def _curves(comparison: Comparison) -> Iterator[RenderableType]:
             over = ", mean over the models" if several else ""
             yield Text(
                 f"area between curves: mean distance{over}, positive where the first is better; "
-                "p_adjusted is for these masks as they are, on other examples; whether a method is "
+                "p corrected is for these masks as they are, on other examples; whether a method is "
                 "better or worse than random masks, only the corrected p among the draws says",
                 style="dim",
             )
-            yield plain_table(_test_table(tests))
+            yield plain_table(_test_table(tests), keys=2)
 
 
 def _test_table(tests: pd.DataFrame) -> pd.DataFrame:
@@ -191,9 +197,9 @@ def _test_table(tests: pd.DataFrame) -> pd.DataFrame:
     chosen = tests[["method_x", "method_y", "area", "low", "high", "p_adjusted"]]
     numbers = chosen.select_dtypes("number")
     chosen = chosen.assign(**numbers.mask(numbers.abs() <= _ROUNDING, 0.0))
-    return chosen.rename(columns={"method_x": "first", "method_y": "second"}).assign(
-        **{"draws beaten": beaten}
-    )
+    return chosen.rename(
+        columns={"method_x": "first", "method_y": "second", "p_adjusted": "p corrected"}
+    ).assign(**{"draws beaten": beaten})
 
 
 def _kept(comparison: Comparison) -> Iterator[RenderableType]:
@@ -206,18 +212,18 @@ def _kept(comparison: Comparison) -> Iterator[RenderableType]:
         f"  {settings['heads'] - budget} of {settings['heads']} heads, {budget} removed",
     )
     votes = comparison.consensus[comparison.consensus["budget"] == budget]
-    for status in ("consensus-kept", "disputed", "consensus-removed"):
+    for status, said in _STATUS.items():
         rows = votes[votes["status"] == status]
         if len(votes):
             named = f": {_names(rows)}" if len(rows) else ""
-            yield Text(f"  {status} {len(rows)}{named}", style="dim")
+            yield Text(f"  {said} {len(rows)}{named}", style="dim")
     each = []
     for method in settings["methods"]:
         row: dict[str, object] = {"method": method}
         joint = _at(comparison.additivity, method, budget)
-        row["delta"] = joint["joint"]
-        row["sum of single deltas"] = joint["sum_of_singles"]
-        row["optimism of same-data selection"] = _at(comparison.optimism, method, budget)[
+        row["change"] = joint["joint"]
+        row["sum of single changes"] = joint["sum_of_singles"]
+        row["gain from choosing on the same data"] = _at(comparison.optimism, method, budget)[
             "optimism"
         ]
         each.append(row)

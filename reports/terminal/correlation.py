@@ -11,15 +11,17 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headtool.reports.contents.facts import why_uncorrected
-from headtool.reports.terminal.pieces import plain_table
+from headtool.reports.terminal.tables import field_table, plain_table
 from headtool.reports.wording.text import visible
-from headtool.reports.wording.words import short
+from headtool.reports.wording.words import count, short
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Mapping
     from typing import Any
 
 __all__ = ["correlation_tables"]
+
+_NAMES = {"pearson": "Pearson's r", "spearman": "Spearman's rho", "kendall": "Kendall's tau-b"}
 
 
 def correlation_tables(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterator[RenderableType]:
@@ -39,20 +41,21 @@ def correlation_tables(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterato
         )
         coefficients = [
             {
-                "coefficient": name,
+                "coefficient": _NAMES[name],
                 "value": row[name],
                 "low": row[f"{name}_low"],
                 "high": row[f"{name}_high"],
                 "p within layers": row[f"{name}_p_within_layers"],
                 "p": row[f"{name}_p"],
             }
-            for name in ("pearson", "spearman", "kendall")
+            for name in _NAMES
         ]
         yield plain_table(pd.DataFrame(coefficients))
         yield Text(_ceiling(row), style="dim")
     counts = everywhere["data_sets"].value_counts().sort_index(ascending=False)
-    sizes = ", ".join(
-        f"{heads} on {f'{number} data sets' if number > 1 else 'one' if number else 'none'}"
+    sizes = "; ".join(
+        f"on {f'{number} data sets' if number > 1 else 'one' if number else 'none'}: "
+        f"{count(heads, 'head')}"
         for number, heads in zip(counts.index.astype(int), counts, strict=True)
     )
     yield Text.assemble(
@@ -60,7 +63,7 @@ def correlation_tables(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterato
     )
     found = everywhere[everywhere["data_sets"] > 0]
     if len(found):
-        yield plain_table(found.sort_values(["data_sets", "p_any"], ascending=[False, True]))
+        yield field_table(found.sort_values(["data_sets", "p_any"], ascending=[False, True]))
 
 
 def _ceiling(row: Mapping[Hashable, Any]) -> str:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from headtool.reports.terminal.pieces import bare_table
-from headtool.reports.wording.text import visible
+from headtool.reports.terminal.tables import table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,19 +32,21 @@ def dynamics_tables(
     yield Text(f"{metric} of the whole model, and what is left of it without heads, by {method}")
     shares = list(dict.fromkeys(curves["share"]))
     removed = [f"-{share:.0%}" for share in shares[1:]]
-    table = bare_table("checkpoint", metric, *removed, "90% left up to", "mean")
+    rows = []
     summary = tables["prunability"].set_index("checkpoint")
     for name, group in curves.groupby("checkpoint", sort=False):
         left = dict(zip(group["share"], group["relative"], strict=True))
         row = summary.loc[name]
-        table.add_row(
-            visible(str(name)),
-            f"{row['whole']:.4g}",
-            *(f"{left[share]:.0%}" for share in shares[1:]),
-            f"{row['prunable_90']:.0%}",
-            f"{row['area']:.2f}",
+        rows.append(
+            (
+                str(name),
+                f"{row['whole']:.4g}",
+                *(f"{left[share]:.0%}" for share in shares[1:]),
+                f"{row['prunable_90']:.0%}",
+                f"{row['area']:.2f}",
+            )
         )
-    yield table
+    yield table(("checkpoint", metric, *removed, "90% left up to", "mean"), rows)
     stability = tables["rank_stability"]
     last = stability["checkpoint_y"].iloc[-1]
     following = {
@@ -53,9 +54,7 @@ def dynamics_tables(
         for _, row in stability.drop_duplicates("checkpoint_y", keep="last").iterrows()
     }
     yield Text("ranks of heads against the previous checkpoint, and against the last", style="dim")
-    table = bare_table(
-        "checkpoint", "Spearman, previous", "last", "same half kept, previous", "last"
-    )
+    rows = []
     final = stability[stability["checkpoint_y"] == last].set_index("checkpoint_x")
     for name in dict.fromkeys(curves["checkpoint"]):
         cells = []
@@ -63,5 +62,9 @@ def dynamics_tables(
             before = following.get(name)
             cells.append("" if before is None else format(before[column], form))
             cells.append(format(final.loc[name, column], form) if name in final.index else "")
-        table.add_row(visible(str(name)), *cells)
-    yield table
+        rows.append((str(name), *cells))
+    titles = (
+        *("checkpoint", "Spearman, previous", "Spearman, last"),
+        *("same half kept, previous", "same half kept, last"),
+    )
+    yield table(titles, rows)

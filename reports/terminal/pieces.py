@@ -1,23 +1,16 @@
-"""Pieces of terminal output: a layer x head heat map, a plain table, a short number."""
+"""Pieces of terminal output: a layer x head heat map, and how translations were searched."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console, ConsoleOptions
-from rich.table import Table
 from rich.text import Text
 
-from headtool.reports.wording.text import visible
-from headtool.reports.wording.words import short
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-__all__ = ["HeatMap", "bare_table", "plain_table", "search_in_words"]
+__all__ = ["HeatMap", "search_in_words"]
 
 _LOW, _HIGH = (30, 60, 110), (255, 200, 60)  # from dark blue to amber; both ends print in grey
 
@@ -50,13 +43,19 @@ class HeatMap:
         yield Text(f"{self.kind} (rows: layers, columns: heads{explanation})")
         # Where there is no room for a head's number, its last digit will do.
         names = [str(head) if width > 2 else str(head % 10) for head in range(heads)]
-        yield Text(" " * margin + "".join(f"{name:>{width}}" for name in names), style="dim")
         low, high = min(self._finite, default=0.0), max(self._finite, default=0.0)
-        for layer, scores in self.rows.items():
-            line = Text(f"{layer:>{margin - 1}} ", style="dim", no_wrap=True)
-            for score, cell in zip(scores, cells[layer], strict=True):
-                line.append(f"{cell:>{width}}", style=_colour(score, low, high))
-            yield line
+        fitting = max(1, (options.max_width - margin) // width)
+        for start in range(0, heads, fitting):
+            part = slice(start, start + fitting)
+            if heads > fitting:
+                yield Text(f"heads {start} to {min(start + fitting, heads) - 1}", style="dim")
+            titles = "".join(f"{name:>{width}}" for name in names[part])
+            yield Text(" " * margin + titles, style="dim")
+            for layer, scores in self.rows.items():
+                line = Text(f"{layer:>{margin - 1}} ", style="dim", no_wrap=True)
+                for score, cell in zip(scores[part], cells[layer][part], strict=True):
+                    line.append(f"{cell:>{width}}", style=_colour(score, low, high))
+                yield line
 
     @property
     def _finite(self) -> list[float]:
@@ -97,43 +96,6 @@ def _colour(score: float, low: float, high: float) -> str:
     red, green, blue = (round(a + share * (b - a)) for a, b in zip(_LOW, _HIGH, strict=True))
     ink = "black" if share > 0.5 else "white"
     return f"{ink} on rgb({red},{green},{blue})"
-
-
-def bare_table(*columns: str, left: int = 1, show_header: bool = True) -> Table:
-    """Return a table without lines and without rows.
-
-    Parameters
-    ----------
-    columns
-        Titles of the columns.
-    left
-        How many of the first columns are set flush left; the others are set flush right.
-    show_header
-        Whether the titles are shown.
-    """
-    table = Table(
-        box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim", show_header=show_header
-    )
-    for place, title in enumerate(columns):
-        table.add_column(Text(visible(title)), justify="left" if place < left else "right")
-    return table
-
-
-def plain_table(frame: pd.DataFrame) -> Table:
-    """A frame as it is, with numbers in short."""
-    table = bare_table()
-    for column, kind in frame.dtypes.items():
-        number = kind.kind in "iuf"
-        table.add_column(Text(visible(str(column))), justify="right" if number else "left")
-    for values in frame.itertuples(index=False):
-        table.add_row(*(Text(visible(_cell(value))) for value in values))
-    return table
-
-
-def _cell(value: object) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return "-" if math.isnan(value) else short(value)
 
 
 def search_in_words(search: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from headtool.heads import HeadMask, Sites
-from headtool.reports.terminal.pieces import bare_table
+from headtool.reports.terminal.tables import table
 from headtool.reports.wording.text import visible
 
 if TYPE_CHECKING:
@@ -58,12 +58,11 @@ def pruning_tables(
     for _, row in savings.iterrows():
         unit = f"unit {row['unit']}, " if len(savings) > 1 else ""
         removed = f"{unit}{row['heads_removed']} heads removed"
-        table = bare_table(removed, "before", "after", "saved")
+        rows = []
         for name, label in _ROWS.items():
             before, after = row[name], row[f"{name}_after"]
-            saved = f"{1 - after / before:.1%}"
-            table.add_row(label, f"{before:,}", f"{after:,}", saved)
-        yield table
+            rows.append((label, f"{before:,}", f"{after:,}", f"{1 - after / before:.1%}"))
+        yield table((removed, "before", "after", "saved"), rows)
     if len(savings):
         first = savings.iloc[0]
         yield Text(
@@ -72,7 +71,8 @@ def pruning_tables(
             style="dim",
         )
     if quality:
-        table = bare_table("metric", "whole", "pruned")
-        for name, values in quality.items():
-            table.add_row(name, f"{values['whole']:.4g}", f"{values['pruned']:.4g}")
-        yield table
+        values = [
+            (name, f"{value['whole']:.4g}", f"{value['pruned']:.4g}")
+            for name, value in quality.items()
+        ]
+        yield table(("metric", "whole", "pruned"), values)

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headtool.reports.contents.run import records
-from headtool.reports.terminal.pieces import plain_table
+from headtool.reports.terminal.tables import plain_table
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import names, short
 
@@ -53,9 +53,10 @@ def replicate_tables(comparison: Comparison, budget: int) -> Iterator[Renderable
             "first": called[row["model_x"]],
             "second": called[row["model_y"]],
             "tau-b": f"{short(row['tau_b'])} (p {short(row['tau_b_p'])})",
-            "within layers": f"p {short(row['tau_b_p_within_layers'])}",
-            "rho": short(row["spearman"]),
-            "rho of layers": f"{short(row['layer_spearman'])} (p {short(row['layer_spearman_p'])})",
+            "tau-b within layers": f"p {short(row['tau_b_p_within_layers'])}",
+            "Spearman's rho": short(row["spearman"]),
+            "Spearman's rho of layers": f"{short(row['layer_spearman'])} "
+            f"(p {short(row['layer_spearman_p'])})",
         }
         if place in at_budget:
             same = at_budget[place]
@@ -64,4 +65,4 @@ def replicate_tables(comparison: Comparison, budget: int) -> Iterator[Renderable
             )
         rows.append(shown)
     if rows:
-        yield plain_table(pd.DataFrame(rows))
+        yield plain_table(pd.DataFrame(rows), keys=3)

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from headtool.heads import head_name
 from headtool.reports.contents.roles import role_summary
-from headtool.reports.terminal.pieces import plain_table
+from headtool.reports.terminal.tables import plain_table
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
 
@@ -22,6 +22,7 @@ __all__ = ["role_tables", "survival_tables"]
 
 _HEADS_OF_ROLE = 8
 _RELATIONS = 24
+_LESS = ("baseline", "queries", "guess")  # than whether a head has the role
 
 
 def role_tables(
@@ -54,7 +55,7 @@ def role_tables(
     if tested.empty:
         yield Text("no role could be tested")
         return
-    yield plain_table(role_summary(tested))
+    yield plain_table(role_summary(tested), keys=2)
     for (role, kind), part in tested.groupby(["role", "kind"], sort=False):
         if role == "syntactic":
             yield from _relations(part, str(kind))
@@ -70,7 +71,7 @@ def _heads(part: pd.DataFrame, role: str, kind: str) -> Iterator[RenderableType]
     if found.empty:
         return
     yield Text.assemble((f"\n{role}", "bold"), f"  {kind}")
-    yield plain_table(_rows(found.head(_HEADS_OF_ROLE)))
+    yield plain_table(_rows(found.head(_HEADS_OF_ROLE)), optional=_LESS)
     yield from _left_out(len(found) - _HEADS_OF_ROLE, "heads")
 
 
@@ -82,7 +83,7 @@ def _relations(part: pd.DataFrame, kind: str) -> Iterator[RenderableType]:
     rows = _rows(best.head(_RELATIONS))
     heads = part[part["label"] == "yes"].groupby("detail").size()
     rows["heads with it"] = [int(heads.get(name, 0)) for name in rows["what"]]
-    yield plain_table(rows)
+    yield plain_table(rows, keys=2, optional=_LESS)
     yield from _left_out(len(best) - _RELATIONS, "relations")
 
 
@@ -91,14 +92,14 @@ def _rows(part: pd.DataFrame) -> pd.DataFrame:
     named = {
         "head": [head_name(row) for row in part.to_dict("records")],
         "what": part["detail"],
+        "label": part["label"],
         "share": part["share"],
         "low": part["low"],
         "high": part["high"],
         "baseline": part["baseline"],
+        "p corrected": part["p_adjusted"],
+        "queries": part["n"],
         "guess": part["guess"],
-        "n": part["n"],
-        "p_adjusted": part["p_adjusted"],
-        "label": part["label"],
     }
     rows = pd.DataFrame(named)
     if not (part["detail"] != "").any():
@@ -128,7 +129,7 @@ def survival_tables(survival: pd.DataFrame) -> Iterator[RenderableType]:
                 row[f"{one['role']} ({one['heads']})"] = _kept(one)
             rows.append(row)
         yield plain_table(pd.DataFrame(rows).drop(columns="budget"))
-    yield Text("* more than expected, p_adjusted <= 0.05", style="dim")
+    yield Text("* more than expected by chance: p corrected at most 0.05", style="dim")
 
 
 def _kept(row: Mapping[Hashable, Any]) -> str:

@@ -10,7 +10,8 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from headtool.heads import head_name
-from headtool.reports.terminal.pieces import HeatMap, bare_table, plain_table, search_in_words
+from headtool.reports.terminal.pieces import HeatMap, search_in_words
+from headtool.reports.terminal.tables import Column, FittedTable, plain_table, table
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
 from headtool.results.scores import HeadScores
@@ -59,9 +60,10 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
     yield from _ends(result.frame)
     if "kept" in result.frame:
         yield from _kept(result.frame)
-    for name, table in result.tables.items():
+    for name, frame in result.tables.items():
         yield Text(visible(name))
-        yield plain_table(table)
+        named = frame.dtypes.iloc[1].kind not in "iuf"  # by a number and a name together
+        yield plain_table(frame, keys=2 if named else 1)
     if "scratch" in result.provenance:
         yield Text(_from_scratch(result.provenance["scratch"]), style="dim")
     yield Text()
@@ -79,33 +81,33 @@ def _from_scratch(recipe: Mapping[str, Any]) -> str:
 def _kept(frame: pd.DataFrame) -> Iterator[RenderableType]:
     """The heads that the method keeps, a line per site."""
     yield Text(f"keeps {int(frame['kept'].sum())} of {len(frame)} heads")
-    table = bare_table(show_header=False)
+    rows = []
     for (kind, layer), site in frame.groupby(["kind", "layer"], sort=False):
         heads = " ".join(map(str, site.loc[site["kept"].astype(bool), "head"]))
-        table.add_row(Text(f"{kind}.{layer}", style="dim"), heads or "none")
-    yield table
+        rows.append((f"{kind}.{layer}", heads or "none"))
+    yield table(("site", "heads"), rows, left=(0, 1), show_header=False)
 
 
 def _ends(frame: pd.DataFrame) -> Iterator[RenderableType]:
     """The most and the least important heads side by side; ties are marked that go on unlisted."""
     ordered = frame.sort_values("rank")
     count = min(_ENDS, max(1, len(ordered) // 2))
-    table = bare_table()
     titles = ("most important", "least important")
     with_error = bool(frame["stderr"].notna().any())
-    for title in titles:
-        table.add_column(title)
-        for number in ("score", "+-") if with_error else ("score",):
-            table.add_column(number, justify="right")
     ends = [ordered.head(count), ordered.tail(count).iloc[::-1]]
     unlisted = [_unlisted(ordered, end) for end in ends]
-    for rows in zip(*(end.iterrows() for end in ends), strict=True):
-        cells: list[str] = []
-        for (_, row), end, tied in zip(rows, ends, unlisted, strict=True):
-            is_tied = tied > 0 and row["score"] == end["score"].iloc[-1]
-            cells += _described(row, " =" if is_tied else "")[: 3 if with_error else 2]
-        table.add_row(*cells)
-    yield table
+    columns: list[Column] = []
+    for title, end, tied in zip(titles, ends, unlisted, strict=True):
+        is_tied = [tied > 0 and score == end["score"].iloc[-1] for score in end["score"]]
+        names = [
+            head_name(row) + (" =" if marked else "")
+            for row, marked in zip(end.to_dict("records"), is_tied, strict=True)
+        ]
+        columns.append(Column(title, tuple(names), left=True))
+        columns.append(Column("score", tuple(map(short, end["score"])), joined=True))
+        if with_error:
+            columns.append(Column("+-", tuple(map(_error, end["stderr"])), joined=True))
+    yield FittedTable(tuple(columns), keys=0)
     said = [
         f"{tied} more under {title}" for title, tied in zip(titles, unlisted, strict=True) if tied
     ]
@@ -119,6 +121,5 @@ def _unlisted(ordered: pd.DataFrame, end: pd.DataFrame) -> int:
     return int((ordered["score"] == last).sum() - (end["score"] == last).sum())
 
 
-def _described(row: pd.Series, mark: str) -> tuple[str, str, str]:
-    stderr = "" if math.isnan(row["stderr"]) else short(row["stderr"])
-    return head_name(row) + mark, short(row["score"]), stderr
+def _error(stderr: float) -> str:
+    return "" if math.isnan(stderr) else short(stderr)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
-from headtool.reports.terminal.pieces import bare_table
+from headtool.reports.terminal.tables import table
 from headtool.reports.wording.text import visible
 
 if TYPE_CHECKING:
@@ -41,34 +41,36 @@ def speed_tables(frame: pd.DataFrame, source: Mapping[str, Any]) -> Iterator[Ren
             f"{source['repetitions']}; speedup over the whole model with 95% interval",
             style="dim",
         )
-        table = bare_table(
-            *("batch", "latency whole", "pruned"),
-            *(f"{unit}/s whole", "masked", "pruned"),
-            *("speedup masked", "", "pruned", ""),
-            *("peak MB whole", "pruned"),
-            left=0,
+        titles = (
+            *("batch", "latency whole", "latency pruned"),
+            *(f"{unit}/s whole", f"{unit}/s masked", f"{unit}/s pruned"),
+            *("speedup masked", "speedup pruned"),
+            *("peak MB whole", "peak MB pruned"),
         )
+        cells = []
         for size, group in rows.groupby("batch_size", sort=False):
             by = {row["model"]: row for _, row in group.iterrows()}
             rate = f"{unit}_per_second"
             whole, masked, pruned = by["whole"], by["masked"], by["pruned"]
-            table.add_row(
-                str(size),
-                _milliseconds(whole["latency"]),
-                _milliseconds(pruned["latency"]),
-                *(f"{row[rate]:,.0f}" for row in (whole, masked, pruned)),
-                *_speedup(masked),
-                *_speedup(pruned),
-                *(f"{row['peak_memory'] / 1e6:,.1f}" for row in (whole, pruned)),
+            cells.append(
+                (
+                    str(size),
+                    _milliseconds(whole["latency"]),
+                    _milliseconds(pruned["latency"]),
+                    *(f"{row[rate]:,.0f}" for row in (whole, masked, pruned)),
+                    _speedup(masked),
+                    _speedup(pruned),
+                    *(f"{row['peak_memory'] / 1e6:,.1f}" for row in (whole, pruned)),
+                )
             )
-        yield table
+        yield table(titles, cells, left=())
 
 
 def _milliseconds(seconds: float) -> str:
     return f"{seconds * 1000:.3g} ms"
 
 
-def _speedup(row: pd.Series[Any]) -> tuple[str, str]:
+def _speedup(row: pd.Series[Any]) -> str:
     if math.isnan(row["speedup_low"]):
-        return f"{row['speedup']:.2f}x", ""
-    return f"{row['speedup']:.2f}x", f"[{row['speedup_low']:.2f}, {row['speedup_high']:.2f}]"
+        return f"{row['speedup']:.2f}x"
+    return f"{row['speedup']:.2f}x [{row['speedup_low']:.2f}, {row['speedup_high']:.2f}]"

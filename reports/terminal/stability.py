@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import pandas as pd
 from rich.console import RenderableType
 from rich.text import Text
 
-from headtool.reports.terminal.pieces import plain_table
+from headtool.reports.terminal.tables import plain_table
 from headtool.reports.wording.words import short
 
 if TYPE_CHECKING:
@@ -42,10 +43,10 @@ def stability_tables(comparison: Comparison, budget: int) -> Iterator[Renderable
     for row in comparison.subsamples.to_dict("records"):
         shown = {
             "method": row["method"],
-            "tau-b": f"{short(row['tau_b'])} [{short(row['tau_b_low'])}, "
-            f"{short(row['tau_b_high'])}]",
-            "rho": short(row["spearman"]),
-            "RBO (by chance)": f"{short(row['rbo'])} ({short(row['rbo_expected'])})",
+            "tau-b": short(row["tau_b"]) + _interval(row["tau_b_low"], row["tau_b_high"]),
+            "Spearman's rho": short(row["spearman"]),
+            "rank-biased overlap (by chance)": f"{short(row['rbo'])} "
+            f"({short(row['rbo_expected'])})",
         }
         if row["method"] in overlap.index:
             kept = overlap.loc[row["method"]]
@@ -54,9 +55,13 @@ def stability_tables(comparison: Comparison, budget: int) -> Iterator[Renderable
                 f"({short(kept['expected_within_layers'])})",
                 "stably kept": f"{kept['stable_kept']:.0f} of {kept['kept']:.0f}",
                 "stably removed": f"{kept['stable_removed']:.0f}",
-                "by chance at most": f"{short(kept['false_kept'])} and "
+                "of these by chance at most": f"{short(kept['false_kept'])} and "
                 f"{short(kept['false_removed'])}",
                 "tied at the cut": short(kept["tied"]),
             }
         rows.append(shown)
     yield plain_table(pd.DataFrame(rows))
+
+
+def _interval(low: float, high: float) -> str:
+    return "" if math.isnan(low) else f" [{short(low)}, {short(high)}]"

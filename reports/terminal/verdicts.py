@@ -13,7 +13,7 @@ from headtool.analysis.assessment import HeadTests
 from headtool.analysis.compat import CompatTests
 from headtool.analysis.equivalence import VERDICTS
 from headtool.reports.contents.facts import examples_note, false_verdicts, unchanged_note
-from headtool.reports.terminal.pieces import plain_table
+from headtool.reports.terminal.tables import field_table
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
 
@@ -33,6 +33,7 @@ _COLUMNS = [
     "examples_needed",
     "reason",
 ]
+_LESS = ("sd", "lowest", "highest", "p", "mde", "examples_needed", "reason")  # than the verdict
 
 
 def test_tables(
@@ -64,8 +65,8 @@ def test_tables(
         yield Text(f"  {signature}", style="dim")
     resamples = f", {tests.resamples} resamples" if tests.resamples else ""
     yield Text(
-        f"  {tests.test}{resamples}; {tests.correction} over {tests.n_tests} heads at "
-        f"{tests.alpha:g}; margin {short(tests.margin)}; {tests.interval} intervals of "
+        f"  {tests.test}{resamples}; corrected by {tests.correction} over {tests.n_tests} heads, "
+        f"level {tests.alpha:g}; margin {short(tests.margin)}; {tests.interval} intervals of "
         f"{100 * (1 - tests.alpha):g}% for each head",
         style="dim",
     )
@@ -79,9 +80,9 @@ def test_tables(
         style="dim",
     )
     if len(by_kind) > 1:
-        yield plain_table(by_kind)
+        yield field_table(by_kind, optional=_LESS)
     order = tests.frame["p"].sort_values(kind="stable").index
-    yield plain_table(tests.frame.loc[order, _COLUMNS])
+    yield field_table(tests.frame.loc[order, _COLUMNS], optional=_LESS)
     if (tests.frame["ci_low"] == tests.frame["ci_high"]).any():
         yield Text(unchanged_note(tests.n_examples), style="dim")
     if (needed := tests.frame["examples_needed"]).notna().any():
@@ -113,7 +114,7 @@ def sequential_tables(
         f"{share:.0%} of the runs of a full ablation; the claims are about these examples' mean",
         style="dim",
     )
-    yield plain_table(frame.sort_values("n_examples", kind="stable"))
+    yield field_table(frame.sort_values("n_examples", kind="stable"))
 
 
 def compat_tables(tests: CompatTests) -> Iterator[RenderableType]:
@@ -124,4 +125,4 @@ def compat_tables(tests: CompatTests) -> Iterator[RenderableType]:
         f"a two-sided level of {tests.two_sided_level:.2g}",
         style="dim",
     )
-    yield plain_table(tests.frame.drop(columns="mode").sort_values("p"))
+    yield field_table(tests.frame.drop(columns="mode").sort_values("p"))

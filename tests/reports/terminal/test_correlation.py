@@ -48,4 +48,4 @@ def test_it_says_whether_noise_is_corrected_for(numbers: dict[str, float], words
 
 def test_heads_are_counted_by_how_many_data_sets_they_matter_on() -> None:
     text = shown(reliability=0.9, corrected=0.6)
-    assert "1 on 2 data sets, 1 on one, 2 on none (level .05, corrected over all heads)" in text
+    assert "on 2 data sets: one head; on one: one head; on none: two heads (level .05" in text

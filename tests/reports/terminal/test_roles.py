@@ -33,8 +33,8 @@ def test_roles_are_summed_up_and_their_heads_named() -> None:
     # Two of three heads gain ten points on a relation, two attend to the first token.
     assert line(text, "syntactic", "enc-self", "0.600")[2:4] == ["2", "3"]
     assert line(text, "first-token", "0.800", "0.100")[2:4] == ["2", "3"]
-    assert line(text, "enc-self.0.0", "obj dependent->head", "-2")[3] == "0.800"
-    assert line(text, "enc-self.0.1", "nsubj dependent->head", "+1")[3] == "0.700"
+    assert line(text, "enc-self.0.0", "obj dependent->head", "-2")[3:6] == ["1", "yes", "0.800"]
+    assert line(text, "enc-self.0.1", "nsubj dependent->head", "+1")[3:6] == ["1", "yes", "0.700"]
     assert "rare-token" not in text  # nothing was rare
 
 
