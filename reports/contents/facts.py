@@ -75,12 +75,12 @@ def false_verdicts(alpha: float) -> str:
 
 
 def examples_note(needed: Sequence[float]) -> str:
-    """What the number of examples needed is worth: a plan only where the effect is known otherwise."""
+    """What the examples needed are worth: a plan only where the effect is known otherwise."""
     without = sum(1 for value in needed if math.isinf(value))
     beyond = f" {without} heads lie so close to the margin that no number would." if without else ""
     return (
-        "Examples needed: how many would settle a head with 80% power if its true effect is the one "
-        f"observed here. A plan only if you have reason to expect that effect.{beyond}"
+        "Examples needed: how many would settle a head with 80% power if its true effect is the "
+        f"one observed here. A plan only if you have reason to expect that effect.{beyond}"
     )
 
 

@@ -82,7 +82,7 @@ def _relations(part: pd.DataFrame, kind: str) -> Iterator[RenderableType]:
     yield Text.assemble(("\nsyntactic", "bold"), f"  {kind}, the best head of each relation")
     rows = _rows(best.head(_RELATIONS))
     heads = part[part["label"] == "yes"].groupby("detail").size()
-    rows["heads with it"] = [int(heads.get(name, 0)) for name in rows["what"]]
+    rows.insert(2, "heads with it", [int(heads.get(name, 0)) for name in rows["what"]])
     yield plain_table(rows, keys=2, optional=_LESS)
     yield from _left_out(len(best) - _RELATIONS, "relations")
 
