@@ -180,8 +180,8 @@ def _curves(comparison: Comparison) -> Iterator[RenderableType]:
             over = ", mean over the models" if several else ""
             yield Text(
                 f"area between curves: mean distance{over}, positive where the first is better; "
-                "p corrected is for these masks as they are, on other examples; whether a method is "
-                "better or worse than random masks, only the corrected p among the draws says",
+                "p corrected is for these masks as they are, on other examples; whether a method "
+                "is better or worse than random masks, only the corrected p among the draws says",
                 style="dim",
             )
             yield plain_table(_test_table(tests), keys=2)
