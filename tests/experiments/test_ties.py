@@ -64,3 +64,14 @@ def test_which_of_equal_heads_are_the_highest_depends_on_the_seed_alone() -> Non
     assert {tuple(np.flatnonzero(heads).tolist()) for heads in kept} == {(0, 1), (0, 2), (0, 3)}
     again = [highest(score, 2, seed=seed) for seed in range(40)]
     np.testing.assert_array_equal(kept, again)
+
+
+def test_the_course_of_training_is_the_mean_over_orders_of_equal_heads() -> None:
+    found = headtool.dynamics(
+        [("only", "builtin:nli")], "builtin:nli/matched", method=Alike(), limit=24, steps="50%"
+    )
+    values = found.frame.set_index("removed")["value"]
+    drawn = headtool.curve(
+        "builtin:nli", methods=[Alike()], limit=24, steps="50%", draws=20, resamples=20
+    ).curves.query("method == 'random'")
+    np.testing.assert_allclose(values[[0, 16, 32]], drawn["value"])

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from headtool.analysis.curve_lines import MaskNumbers
 from headtool.analysis.dynamics import relative
 from headtool.data import TextData
 from headtool.data.drawing import LimitOrder
@@ -19,7 +20,7 @@ from headtool.experiments.inputs import ModelSource, open_model
 from headtool.experiments.splitting import Split, split_data
 from headtool.experiments.stages import Stages
 from headtool.heads import HeadMask, Kind
-from headtool.masks.order import families, one_shot_closed
+from headtool.masks.order import families, one_shot_closed, tied_closed
 from headtool.methods.base import Method
 from headtool.models.base import ModelAdapter
 from headtool.searching import Search
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Course"]
 
 _LOG = logging.getLogger("headtool")
+
+_ORDERS = 20  # of heads that only chance ranks; a curve is the mean over them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,23 +158,33 @@ class Course:
                 progress=kept.progress,
             ),
         )
-        masks = [
-            HeadMask.without(
-                model.sites, [h for h, shut in zip(sites.heads, row, strict=True) if shut]
-            )
-            for row in one_shot_closed(family, result.frame)
+        keys = np.random.default_rng([self.seed, 7]).random((_ORDERS, sites.n_heads))
+        orders = tied_closed(family, {"": result.frame}, keys).get(
+            "", one_shot_closed(family, result.frame)[None]
+        )
+        numbers = MaskNumbers()
+        places = [
+            [
+                numbers.add(
+                    HeadMask.without(
+                        model.sites, [h for h, shut in zip(sites.heads, row, strict=True) if shut]
+                    )
+                )
+                for row in closed
+            ]
+            for closed in orders
         ]
         outcomes = kept.measure(
             f"{name}.curve",
             model,
             split.first,
-            masks[1:],
+            numbers.masks,
             metric,
             search=measures.search,
         ).outcomes
         whole = metric.compute(outcomes.whole)
-        masked = [metric.compute(outcomes.row(i)) for i in range(len(masks) - 1)]
-        values = np.array([whole, *masked])
+        masked = [metric.compute(outcomes.row(i)) for i in range(len(numbers.masks))]
+        values = np.array([*masked, whole])[places].mean(axis=0)  # -1 is the whole model
         budgets = np.array(family.budgets)
         curve = pd.DataFrame(
             {
