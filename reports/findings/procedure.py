@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headtool.reports.contents.facts import margin_of
 from headtool.reports.contents.run import Contents
-from headtool.reports.wording.words import count, given, listed, names
+from headtool.reports.wording.words import count, given, how_drawn, listed, names
 
 __all__ = ["Procedure", "describe_procedure"]
 
@@ -148,6 +148,10 @@ def _scoring(contents: Contents) -> _Part:
         said.append(
             f"Heads were selected on {chosen} examples; all else was measured on {judged} others."
         )
+    short = names(contents.data)
+    for spec, source in contents.described("sources").items():
+        if isinstance(source, Mapping) and (how := how_drawn(source)):
+            said.append(f"The examples of {short.get(spec, spec)} are {how}.")
     return said, cited
 
 

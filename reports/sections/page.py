@@ -26,7 +26,7 @@ from headtool.reports.sections.relations import agreement_section, data_section
 from headtool.reports.sections.replicates import replicate_section
 from headtool.reports.sections.roles import roles_section
 from headtool.reports.sections.stability import stability_section
-from headtool.reports.wording.words import listed, names, number, sentence
+from headtool.reports.wording.words import how_drawn, listed, names, number, sentence
 
 __all__ = ["Page", "build_page", "opening", "origin", "subtitle"]
 
@@ -186,6 +186,8 @@ def origin(contents: Contents) -> list[tuple[str, str]]:
         if isinstance(source, Mapping):
             cut = source.get("truncated")
             size = f"{source.get('examples')} examples" + (f", {cut} cut short" if cut else "")
+            if how := how_drawn(source):
+                size += f", from {how}"
             rows += [("data", f"{spec} ({size})"), ("data SHA-256", str(source.get("sha256", "")))]
         else:
             rows.append(("data", spec))

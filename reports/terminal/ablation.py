@@ -12,7 +12,7 @@ from rich.text import Text
 from headtool.reports.terminal.pieces import HeatMap, search_in_words
 from headtool.reports.terminal.tables import field_table
 from headtool.reports.wording.text import visible
-from headtool.reports.wording.words import short
+from headtool.reports.wording.words import how_drawn, short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,11 +42,12 @@ def ablation_tables(
         Provenance.
     """
     data, model = source["data"], source["model"]
+    how = how_drawn(data)
+    size = f"{data['examples']} examples" + (f" ({how})" if how else "")
     values = ", ".join(f"{name} {short(value)}" for name, value in whole.items())
     yield Text.assemble(
         ("ablation", "bold"),
-        f"  {visible(model['spec'])} on {visible(data['spec'])}, {data['examples']} examples; "
-        f"whole model: {values}",
+        f"  {visible(model['spec'])} on {visible(data['spec'])}, {size}; whole model: {values}",
     )
     if "search" in source:
         yield Text(f"  {search_in_words(source['search'])}; {source['signature']}", style="dim")

@@ -13,7 +13,7 @@ from headtool.heads import head_name
 from headtool.reports.terminal.pieces import HeatMap, search_in_words
 from headtool.reports.terminal.tables import Column, FittedTable, plain_table, table
 from headtool.reports.wording.text import visible
-from headtool.reports.wording.words import short
+from headtool.reports.wording.words import how_drawn, short
 from headtool.results.scores import HeadScores
 
 if TYPE_CHECKING:
@@ -41,10 +41,11 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
         for name, value in result.provenance["options"].items()
         if name not in idle and value is not None
     )
+    how = how_drawn(data)
+    size = f"{data['examples']} examples" + (f" ({how})" if how else "")
     yield Text.assemble(
         (result.method, "bold"),
-        f"  {visible(model['spec'])} on {visible(data['spec'])}, {data['examples']} examples, "
-        f"{seconds:.1f} s",
+        f"  {visible(model['spec'])} on {visible(data['spec'])}, {size}, {seconds:.1f} s",
     )
     if options:
         yield Text(f"  {visible(options)}", style="dim")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from headtool.reports.wording.text import visible
 
@@ -12,6 +13,7 @@ __all__ = [
     "count",
     "digits",
     "given",
+    "how_drawn",
     "is_or_are",
     "listed",
     "names",
@@ -83,6 +85,36 @@ def count(amount: int, noun: str, plural: str | None = None) -> str:
 def listed(items: Sequence[str]) -> str:
     """Join names: ``a``, ``a and b``, ``a, b and c``."""
     return " and ".join([", ".join(items[:-1]), items[-1]] if len(items) > 1 else items)
+
+
+def how_drawn(source: Mapping[str, Any]) -> str:
+    """Say which examples a limit took of a data set, from its provenance; empty if all were used.
+
+    Parameters
+    ----------
+    source
+        What `headtool.engine.provenance.data_provenance` returned, or older runs hold.
+
+    Examples
+    --------
+    >>> from headtool.reports.wording.words import how_drawn
+    >>> drawn = {"limit": 400, "limit_order": "seeded", "seed": 7, "of": 2000}
+    >>> how_drawn({"drawn": drawn, "classes": {"no": 200, "yes": 200}})
+    '400 of 2,000, drawn by seed 7, each class in its share'
+    >>> how_drawn({"drawn": {**drawn, "limit_order": "first"}}), how_drawn({"drawn": None})
+    ('the first 400 of 2,000', '')
+    """
+    drawn = source.get("drawn")
+    if not isinstance(drawn, Mapping):
+        return ""
+    limit, rows = drawn.get("limit"), drawn.get("of")
+    if not isinstance(limit, int) or not isinstance(rows, int):
+        return ""
+    amount = f"{limit:,} of {rows:,}"
+    if drawn.get("limit_order") == "first":
+        return f"the first {amount}"
+    by_class = ", each class in its share" if source.get("classes") else ""
+    return f"{amount}, drawn by seed {drawn.get('seed')}{by_class}"
 
 
 def names(specs: Iterable[str]) -> dict[str, str]:

@@ -75,6 +75,12 @@ def test_every_command_sees_the_same_rows(headtool: Any, by_label: str) -> None:
     both = Counter(halves[0]["classes"]) + Counter(halves[1]["classes"])
     assert both == dict.fromkeys(CLASSES, 10)
     assert [half["drawn"] for half in halves] == [expected.drawn.described()] * 2
+    drawn = "30 of 300, drawn by seed 5, each class in its share"
+    page = Path("curve/report.html").read_text()
+    assert f"The examples of sorted.tsv are {drawn}." in page
+    assert f"15 examples, from {drawn}" in page
+    shown = headtool("score", *common, "--method", "magnitude")
+    assert f"30 examples ({drawn})" in shown.out
 
 
 def test_an_unfinished_run_does_not_go_on_with_other_rows(
