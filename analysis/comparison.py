@@ -114,10 +114,11 @@ class Comparison:
         methods = [str(name) for name in self.settings.get("methods", ())]
         curves = self.curves[self.curves["kind"] == "all"]
         names = [name for name in (*methods, "random") if (curves["method"] == name).any()]
-        wide = curves.pivot(index="share", columns="method", values="value")
+        wide = curves.pivot(index="budget", columns="method", values="value")
+        share = curves.drop_duplicates("budget").set_index("budget")["share"]
         rows = [
-            (f"{share:.0%}", *(float(wide.loc[share, name]) for name in names))
-            for share in wide.index
+            (f"{share[budget]:.0%}", *(float(wide.loc[budget, name]) for name in names))
+            for budget in wide.index
         ]
         lines = []
         for spec, part in self.tests.groupby("data", sort=False):

@@ -21,6 +21,7 @@ from headtool.engine.provenance import provenance
 from headtool.engine.units import Executor, Keep, in_turn, unkept
 from headtool.errors import HeadtoolError, nearest
 from headtool.heads import HeadMask, Kind, Sites
+from headtool.methods.checking import checked_scores
 from headtool.metrics import metric_of_model
 from headtool.metrics.prediction import Metric
 from headtool.models.base import ModelAdapter
@@ -267,11 +268,22 @@ class Method(ABC):
         -------
         HeadScores
             A row per head, with the provenance that reproduces it.
+
+        Raises
+        ------
+        HeadtoolError
+            If the method fails, or returns anything but a score for every head.
         """
         measured_by = metric_of_model(model, metric)
         sites = model.sites.restrict(kinds)
         job = Job(model, examples, sites, measured_by, seed, progress, measure, keep, execute)
-        scored = self.compute(job)
+        scored = checked_scores(
+            lambda: self.compute(job),
+            Scored,
+            sites.n_heads,
+            name=self.name,
+            module=type(self).__module__,
+        )
         frame = score_frame(
             self.name,
             job.sites,

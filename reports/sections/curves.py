@@ -262,7 +262,7 @@ def _area_table(contents: Contents) -> DataTable | None:
                 Cell.p_value(row["p"]),
                 Cell.p_value(row["p_adjusted"]),
                 Cell("–")
-                if math.isnan(beaten)
+                if math.isnan(beaten) or math.isnan(row["draws"])
                 else Cell(f"{int(beaten)} of {int(row['draws'])}", float(beaten)),
                 Cell.p_value(row["p_draws_adjusted"]),
             ]

@@ -5,11 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
+import shlex
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from ..support.damage import complaint
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "example_package"
 
@@ -224,3 +229,97 @@ def test_a_broken_package_gives_one_line(headtool, tmp_path, monkeypatch) -> Non
         assert done.out == ""
         assert done.err.startswith("error: method 'broken' (example_gone:Gone) cannot be loaded")
         assert done.err.count("\n") == 1
+
+
+DOCUMENT = (EXAMPLE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def block(language: str, part: str) -> str:
+    """The block of code in CONTRIBUTING that holds `part`."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    (only,) = [text for text in found if part in text]
+    return str(only)
+
+
+def installed(folder: Path, code: str, entries: dict[str, str]) -> None:
+    """Lay out a package of one module as pip does."""
+    (folder / "example_depth.py").write_text(code)
+    info = folder / "example_depth-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: example-depth\nVersion: 1.0\n")
+    lines = "".join(f"{name} = {place}\n" for name, place in entries.items())
+    (info / "entry_points.txt").write_text(f"[headtool.methods]\n{lines}")
+
+
+@pytest.fixture
+def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder on Python's path for a package of another project."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.syspath_prepend(folder)
+    yield folder
+    sys.modules.pop("example_depth", None)
+
+
+def test_the_package_in_the_documents_works(headtool, bert, reviews, package: Path) -> None:
+    code = block("python", "class Depth")
+    assert code == (EXAMPLE / "example_depth.py").read_text()
+    project = tomllib.loads(block("toml", "example-depth"))
+    assert project["tool"]["setuptools"]["py-modules"] == ["example_depth"]
+    installed(package, code, project["project"]["entry-points"]["headtool.methods"])
+    words = shlex.split(block("sh", "depth.slope").splitlines()[0])[1:]
+    done = headtool(*words, "--model", bert, "--data", reviews, "--format", "csv")
+    assert done.code == 0, done.err
+    scores = {row["score"] for row in csv.DictReader(io.StringIO(done.out))}
+    assert scores == {"0.0", "2.5"}
+
+
+SCORE = "return Scored(self.slope * layers, np.full(len(layers), np.nan))"
+
+
+@pytest.mark.parametrize(
+    ("line", "part"),
+    [
+        (
+            "return Scored(layers[1:], layers)",
+            "returned (7,) as 'score' where (8,) is one",
+        ),
+        ("return layers", "returned ndarray instead of a Scored"),
+        ("raise KeyError('no such\\nlayer')", r"raised KeyError: 'no such\nlayer'"),
+        ("return Scored(layers + np.inf, layers)", "returned an infinite score"),
+    ],
+)
+def test_what_a_package_does_wrong_is_one_line(
+    headtool, bert, reviews, package: Path, workplace: Path, line: str, part: str
+) -> None:
+    code = (EXAMPLE / "example_depth.py").read_text()
+    assert SCORE in code
+    installed(package, code.replace(SCORE, line), {"depth": "example_depth:Depth"})
+    data = ("--model", bert, "--data", reviews)
+    message = complaint(headtool, workplace, ["score", "--method", "depth", *data, "--out", "run"])
+    assert "method 'depth' (example_depth)" in message
+    assert part in message
+    few = ("--steps", "50%", "--draws", 1, "--resamples", 20, "--quiet")
+    done = headtool("curve", "--method", "depth", *data, *few, "--out", "run")
+    assert done.code == 2
+    assert "method 'depth' (example_depth)" in done.err
+    assert "Traceback" not in done.err
+    if line.startswith("raise"):
+        assert "in compute" in headtool("score", "--method", "depth", *data, "--verbose").err
+
+
+def test_scores_that_are_not_there_are_counted_and_pruned_by_nobody(
+    headtool, bert, reviews, package: Path, workplace: Path
+) -> None:
+    line = "return Scored(np.where(layers > 0, np.nan, 1.0), layers)"
+    code = (EXAMPLE / "example_depth.py").read_text().replace(SCORE, line)
+    installed(package, code, {"depth": "example_depth:Depth"})
+    done = headtool(
+        "score", "--method", "depth", "--model", bert, "--data", reviews, "--out", "run"
+    )
+    assert done.code == 0
+    assert "depth: 4 of 8 heads have no score (NaN), such as enc-self.1.0" in done.err
+    words = ["prune", "--model", bert, "--scores", "run", "--remove", "50%", "--out", "small"]
+    message = complaint(headtool, workplace, list(map(str, words)))
+    assert "4 heads have no score by depth in run, such as enc-self.1.0" in message
+    assert "--mask" in message

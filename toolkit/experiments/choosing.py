@@ -11,7 +11,7 @@ from headtool.analysis.assessment import assess_outcomes
 from headtool.errors import HeadtoolError, unknown
 from headtool.experiments.ablation import Ablation
 from headtool.experiments.score import Scoring
-from headtool.heads import HeadMask
+from headtool.heads import HeadMask, head_name
 from headtool.masks.selection import (
     budget,
     by_scores,
@@ -197,7 +197,14 @@ def _one_method(scores: Scores, model: ModelAdapter, method: str | None) -> pd.D
         raise unknown(f"method in {_name(scores)}:", method, methods)
     name = method or methods[0]
     _check_model(scores, model, made.get(name) or made.get("ablate"))
-    return table[table["method"] == name]
+    chosen = table[table["method"] == name]
+    missing = chosen[chosen["score"].isna()]
+    if len(missing):
+        raise HeadtoolError(
+            f"{len(missing)} heads have no score by {name} in {_name(scores)}, such as "
+            f"{head_name(missing.iloc[0])}; choose another `method`, or name the heads in a `mask`"
+        )
+    return chosen
 
 
 def _verdicts(scores: Scores, model: ModelAdapter, seed: int) -> pd.DataFrame:

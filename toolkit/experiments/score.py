@@ -22,7 +22,7 @@ from headtool.experiments.inputs import (
     read_data,
 )
 from headtool.experiments.stages import Stages, stages
-from headtool.heads import Kind
+from headtool.heads import Kind, head_name
 from headtool.methods import get_method
 from headtool.methods.base import Method
 from headtool.metrics import metric_of_model
@@ -177,6 +177,7 @@ def score(
                     )
                 )
                 seconds[scorer.name] = time.perf_counter() - started
+                _warn_of_missing(results[-1])
         except KeyboardInterrupt:
             # Where parts are kept, the same call continues, and must find its folder free.
             if folder is not None and results and not kept.holds_any:
@@ -191,6 +192,19 @@ def score(
         if folder is not None:
             _write(folder, results, command, kept.folder, force=force)
     return Scoring(tuple(results), seconds, folder)
+
+
+def _warn_of_missing(scores: HeadScores) -> None:
+    """Say so where heads have no score: they rank last."""
+    missing = scores.frame[scores.frame["score"].isna()]
+    if len(missing):
+        _LOG.warning(
+            "%s: %d of %d heads have no score (NaN), such as %s",
+            scores.method,
+            len(missing),
+            len(scores.frame),
+            head_name(missing.iloc[0]),
+        )
 
 
 def _keep(kept: Stages, method: str, part: str, compute: Any) -> Mapping[str, NDArray[Any]]:

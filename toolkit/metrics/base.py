@@ -19,6 +19,8 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from headtool.errors import HeadtoolError
+
 __all__ = ["TASKS", "TOKEN_TASKS", "Array", "Columns", "Metric", "column", "ratio"]
 
 Array = npt.NDArray[np.float64]
@@ -37,7 +39,17 @@ def column(columns: Columns, name: str) -> Array:
         Raw columns by name, each of shape [N].
     name
         The column wanted.
+
+    Raises
+    ------
+    HeadtoolError
+        If they lack it.
     """
+    if name not in columns:
+        raise HeadtoolError(
+            f"the outcomes lack '{name}' (they have {', '.join(columns)}), which the metric is "
+            "computed from; make them again"
+        )
     return np.asarray(columns[name], dtype=np.float64)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,7 +17,9 @@ __all__ = ["Column", "Table", "Type", "boolean", "integer", "is_plain", "number"
 
 Type = Literal["string", "integer", "number", "boolean"]
 
+_HEAD = ["kind", "layer", "head"]
 _LARGEST = 2**62  # far beyond all counts
+_BOUND = 1e100  # and all measurements
 _TYPES = {"string": "str", "integer": "int64", "number": "float64", "boolean": "bool"}
 _NULLABLE = {"string": "str", "integer": "Int64", "number": "float64", "boolean": "boolean"}
 
@@ -127,7 +130,7 @@ class Column:
             held = values.astype("float64")
             if self.known and held.isna().any():
                 return "missing numbers"
-            if not self.endless and np.isinf(held).any():
+            if not self.endless and (np.abs(held) >= _BOUND).any():
                 return "infinite numbers"
         return ""
 
@@ -214,6 +217,11 @@ class Table:
         What else a reader must know.
     further
         What columns beyond these there may be; empty where there are none.
+    key
+        Names of columns that together tell its rows apart; empty where nothing does.
+    full
+        Whether there is a row for every combination of what is in the key, a head being one of its
+        three columns together.
     """
 
     name: str
@@ -222,6 +230,8 @@ class Table:
     columns: tuple[Column, ...]
     about: str = ""
     further: str = ""
+    key: tuple[str, ...] = ()
+    full: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -297,17 +307,29 @@ class Table:
                     )
                 continue
             values = frame[column.name]
-            if len(frame) and not column.fits(values):
+            if frame.empty:  # the type of nothing may be any
+                found[column.name] = values.astype("object").astype(column.dtype)  # type: ignore[call-overload]
+                continue
+            if not column.fits(values):
                 raise HeadtoolError(
                     f"{place} is damaged: the column '{column.name}' holds {values.dtype} values "
                     f"instead of {_PLURALS[column.type]}; {remedy}"
                 )
-            if len(frame) and (what := column.strange(values)):
+            if what := column.strange(values):
                 raise HeadtoolError(
                     f"{place} is damaged: the column '{column.name}' holds {what}; {remedy}"
                 )
             if values.dtype != "category" and (typed := column.typed(values)) is not values:
                 found[column.name] = typed
+        key = [name for name in self.key if name in frame.columns]
+        if key and frame.duplicated(key).any():
+            raise HeadtoolError(
+                f"{place} is damaged: two rows have the same {', '.join(key)}; {remedy}"
+            )
+        if self.full and len(frame):
+            counts = [frame[name].nunique() for name in key if name not in _HEAD]
+            if len(frame) != math.prod(counts) * len(frame[_HEAD].drop_duplicates()):
+                raise HeadtoolError(f"{place} is damaged: rows are missing; {remedy}")
         for name in frame.columns:
             if name not in known and not is_plain(frame[name]):
                 raise HeadtoolError(

@@ -74,12 +74,14 @@ COMPARISON = (
             string("split", "`selection`: heads are scored on it; `evaluation`: all else"),
         ),
         about="The n-th evaluation row of a data set is example n of its outcomes.",
+        key=("data", "example"),
     ),
     Table(
         "agreement",
         "a pair of methods: how alike they rank the heads",
         _COMPARE,
         (*_PAIR, *AGREEMENT),
+        key=("method_x", "method_y"),
     ),
     Table(
         "concordance",
@@ -101,12 +103,15 @@ COMPARISON = (
         (*BUDGET, *_PAIR, *OVERLAP),
         about="Heads are drawn from all heads, or from each layer as many as each method keeps "
         "there. Budgets that keep all heads or none have no row.",
+        key=("budget", "method_x", "method_y"),
     ),
     Table(
         "kept",
         "a method, a budget and a head: whether it stays",
         _BOTH,
         (METHOD, *BUDGET, *HEAD, boolean("kept", "whether it stays")),
+        key=("method", "budget", "kind", "layer", "head"),
+        full=True,
     ),
     Table(
         "consensus",
@@ -122,6 +127,8 @@ COMPARISON = (
                 "`consensus-kept` (all keep it), `consensus-removed` (none does) or `disputed`",
             ),
         ),
+        key=("budget", "kind", "layer", "head"),
+        full=True,
     ),
     Table(
         "curves",
@@ -130,6 +137,7 @@ COMPARISON = (
         CURVE,
         about="Intervals are paired bootstraps over examples; of random masks, over examples and "
         "draws.",
+        key=("kind", "method", "budget"),
     ),
     Table(
         "curve_draws",
@@ -137,6 +145,7 @@ COMPARISON = (
         _BOTH,
         (*_PLACE, integer("draw", "", "number of the draw, from 0"), *BUDGET, *_VALUE),
         about="Of these, `curves` has the means.",
+        key=("kind", "method", "draw", "budget"),
     ),
     Table(
         "curve_tests",
@@ -187,6 +196,7 @@ COMPARISON = (
         "examples of the draws (`draws_plan` among the settings), and only methods that are better "
         "than `random` have a row with matched masks. "
         "With replicates, curves of the kind `all` are averaged over the models.",
+        key=("kind", "method_x", "method_y"),
     ),
     Table(
         "optimism",
@@ -206,6 +216,7 @@ COMPARISON = (
             *interval("`optimism`", _METRIC),
         ),
         about="Both deltas are measured on the evaluation examples.",
+        key=("method", "budget"),
     ),
     Table(
         "stability",
@@ -213,6 +224,7 @@ COMPARISON = (
         _COMPARE,
         (METHOD, *AGREEMENT),
         about="Two methods cannot be expected to agree better than each does with itself.",
+        key=("method",),
     ),
     Table(
         "additivity",
@@ -228,6 +240,7 @@ COMPARISON = (
         ),
         about="These are deltas: where more of the metric is better, a negative gap means that the "
         "heads together cost more than their sum.",
+        key=("method", "budget"),
     ),
     Table(
         "failures",

@@ -30,6 +30,7 @@ HEADS = (
             integer("head_dim", "dimensions", "size of a head"),
             string("projection", "name of the module that projects what the heads put out"),
         ),
+        key=("kind", "layer"),
     ),
     Table(
         "heads",
@@ -92,6 +93,7 @@ HEADS = (
         about="Runs and documents of `score` hold what methods tell of a head beside its score.",
         further="`METRIC`: the masked model's value, of `ablation`; `kept_at_LAMBDA`: whether the "
         "head stays at one lambda of a sweep, of `gates`; whatever a plug-in method adds",
+        key=("data", "method", "kind", "layer", "head"),
     ),
     Table(
         "heads_compared",
@@ -115,6 +117,7 @@ HEADS = (
         (BY_DATA, *HEAD, DELTA, _STDERR, METRIC),
         about="The mask closes the head, or with `headtool ablate --all-but-one` all others of its "
         "site. There are rows by the metric that was asked for, then by the loss.",
+        key=("data", "kind", "layer", "head", "metric"),
     ),
     Table(
         "best",

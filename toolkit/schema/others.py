@@ -45,6 +45,7 @@ OTHERS = (
             string("label", "`yes`, `unproven`, `no` or `untested`"),
             string("guess", "what the baseline guesses: any key, or a fixed offset"),
         ),
+        key=("kind", "layer", "head", "role", "detail"),
     ),
     Table(
         "role_survival",
@@ -62,6 +63,7 @@ OTHERS = (
             number("p_within_layers", "", "one-sided p-value of so many drawn in each layer"),
             number("p_adjusted", "", "the latter, corrected by Holm over all rows"),
         ),
+        key=("method", "budget", "role"),
     ),
     Table(
         "checkpoint_scores",
@@ -89,6 +91,7 @@ OTHERS = (
             number("value", "the metric's", "the masked model's"),
             number("relative", "share", "what is left of the checkpoint's own whole value"),
         ),
+        key=("checkpoint", "share"),
     ),
     Table(
         "prunability",
@@ -101,6 +104,7 @@ OTHERS = (
             number("prunable_50", "share", "heads that can go before less than 50% is left"),
             number("area", "share", "what is left on average over the shares removed"),
         ),
+        key=("checkpoint",),
     ),
     Table(
         "rank_stability",
@@ -114,6 +118,7 @@ OTHERS = (
             number("kendall", "coefficient", "Kendall's tau-b of the scores"),
             number("kept_alike", "share", "of the better half at one, in the better half at both"),
         ),
+        key=("checkpoint_x", "checkpoint_y"),
     ),
     Table(
         "gates.evaluation",

@@ -90,6 +90,7 @@ REPEATS = (
             number("value", "the metric's", "the whole model's, on the evaluation examples"),
         ),
         about="The model compared is the first.",
+        key=("model", "metric"),
     ),
     Table(
         "replicate_scores",
@@ -103,6 +104,7 @@ REPEATS = (
             number("stderr", "the method's", "standard error over examples, if the method has one"),
             integer("rank", "", "1 for the most important head"),
         ),
+        key=("model", "method", "kind", "layer", "head"),
     ),
     Table(
         "replicate_agreement",
@@ -120,6 +122,7 @@ REPEATS = (
         ),
         about="Heads have a counterpart in another model only if both were fine-tuned from one "
         "pretrained model; layers always have. Fewer than three layers have no coefficients.",
+        key=("method", "model_x", "model_y"),
     ),
     Table(
         "replicate_overlap",
@@ -127,6 +130,7 @@ REPEATS = (
         _REPLICATE,
         (METHOD, *BUDGET, *_PAIR, *OVERLAP),
         about="As `overlap`, with models instead of methods.",
+        key=("method", "budget", "model_x", "model_y"),
     ),
     Table(
         "replicate_curves",
@@ -134,5 +138,6 @@ REPEATS = (
         _REPLICATE,
         (_MODEL, *CURVE),
         about="As `curves`, for every model by itself.",
+        key=("model", "kind", "method", "budget"),
     ),
 )

@@ -43,6 +43,7 @@ VERDICTS = (
             ),
         ),
         about="In a comparison by its metric, on the evaluation examples of every data set.",
+        key=("data", "kind", "layer", "head"),
     ),
     Table(
         "kinds",
@@ -74,6 +75,7 @@ VERDICTS = (
             boolean("decided", "whether the verdict is final"),
             integer("n_examples", "examples", "seen"),
         ),
+        key=("kind", "layer", "head"),
     ),
     Table(
         "compat_tests",
