@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
@@ -13,7 +14,10 @@ import transformers
 
 from .warm_process import Ended, Warm
 
-__all__ = ["COMMANDS", "Bench", "tree"]
+__all__ = ["COMMANDS", "ROUNDS", "Bench", "some", "tree"]
+
+ROUNDS = int(os.environ.get("HEADTOOL_FAULT_ROUNDS", "1"))
+"""How often each command meets each fault; 50 for a thorough check."""
 
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00|\d{4}-\d\d-\d\d(?=<|\")")
 _COMPARED = "--steps 50% --draws 2 --resamples 20"
@@ -35,6 +39,11 @@ COMMANDS = {
 }
 _TARGETS = {"report": "run/report.html", "report in a folder": "run/latex"}
 _BEGIN_WITH = {"report": "compare", "report in a folder": "compare", "prune again": "prune"}
+
+
+def some(*names: str) -> tuple[str, ...]:
+    """Names of commands; the first of them only, where there is one round."""
+    return names if ROUNDS > 1 else names[:1]
 
 
 def tree(place: Path) -> dict[str, bytes | None]:

@@ -22,9 +22,3 @@ def bench(tmp_path_factory: pytest.TempPathFactory, bert: Path, reviews: Path) -
     warm = Warm()
     yield Bench(warm, tmp_path_factory.mktemp("faults"), bert, reviews)
     warm.close()
-
-
-@pytest.fixture(scope="session")
-def rounds() -> int:
-    """How often each command meets each fault: HEADTOOL_FAULT_ROUNDS, 50 for a thorough check."""
-    return int(os.environ.get("HEADTOOL_FAULT_ROUNDS", "1"))

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from .commands import Bench, tree
+from .commands import ROUNDS, Bench, some, tree
 from .warm_process import Ended
 
 pytestmark = pytest.mark.slow
 
-NAMES = ["compare", "prune", "dynamics", "report", "shapley"]
 PAGE = 4096
-
-
-@pytest.fixture
-def names(rounds: int) -> list[str]:
-    return NAMES if rounds > 1 else NAMES[:2]
+SIZES = min(ROUNDS, 20)
 
 
 @pytest.fixture
@@ -46,11 +42,6 @@ def used(disk: Path) -> int:
     return (found.f_blocks - found.f_bfree) * found.f_frsize
 
 
-def spread(total: int, count: int) -> list[int]:
-    """Some numbers of bytes up to a total, close together where they are small."""
-    return [int(total ** ((n + 1) / (count + 1))) for n in range(count)]
-
-
 def check(
     bench: Bench, name: str, place: Path, before: dict[str, bytes | None], full: Ended
 ) -> None:
@@ -67,31 +58,31 @@ def check(
     assert {entry: left[entry] for entry in before} == before
 
 
-def test_files_may_not_grow(bench: Bench, tmp_path: Path, rounds: int, names: list[str]) -> None:
-    for name in names:
-        largest = max(len(content or b"") for content in tree(bench.whole(name)[0]).values())
-        for size in spread(largest, min(rounds, 20)):
-            place = bench.begin(name, tmp_path / f"{name} {size}")
-            before = tree(place)
-            full = bench.warm.run(bench.arguments(name), place, largest_file=size)
-            check(bench, name, place, before, full)
-            bench.finish(name, place)
-        print(f"{name}: {min(rounds, 20)} limits of a file's size")
+@pytest.mark.parametrize("name", some("compare", "prune", "dynamics", "report", "shapley"))
+def test_files_may_not_grow(bench: Bench, tmp_path: Path, name: str) -> None:
+    largest = max(len(content or b"") for content in tree(bench.whole(name)[0]).values())
+    for size in [int(largest ** ((n + 1) / (SIZES + 1))) for n in range(SIZES)]:
+        place = bench.begin(name, tmp_path / str(size))
+        before = tree(place)
+        full = bench.warm.run(bench.arguments(name), place, largest_file=size)
+        check(bench, name, place, before, full)
+        bench.finish(name, place)
+    print(f"{name}: {SIZES} limits of a file's size")
 
 
-def test_a_disk_of_some_pages(bench: Bench, disk: Path, rounds: int, names: list[str]) -> None:
-    for name in names:
+@pytest.mark.parametrize("name", some("prune", "compare", "dynamics", "report", "shapley"))
+def test_a_disk_of_some_pages(bench: Bench, disk: Path, name: str) -> None:
+    resize(disk, 2**30)
+    found = tree(bench.whole(name)[0]).items() - tree(bench.begin(name, disk / "start")).items()
+    total = sum(len(content) // PAGE + 1 for _, content in found if content is not None)
+    sizes = range(1, total, -(-(total - 1) // SIZES))
+    for pages in sizes:
+        place = bench.begin(name, disk / str(pages))
+        before = tree(place)
+        resize(disk, used(disk) + pages * PAGE)
+        full = bench.warm.run(bench.arguments(name), place)
+        check(bench, name, place, before, full)
         resize(disk, 2**30)
-        found = tree(bench.whole(name)[0]).items() - tree(bench.begin(name, disk / name)).items()
-        total = sum(len(content) // PAGE + 1 for _, content in found if content is not None)
-        count = min(rounds, 20, total - 1)
-        for pages in range(1, total, -(-(total - 1) // count)):
-            place = bench.begin(name, disk / f"{name} {pages}")
-            before = tree(place)
-            resize(disk, used(disk) + pages * PAGE)
-            full = bench.warm.run(bench.arguments(name), place)
-            check(bench, name, place, before, full)
-            resize(disk, 2**30)
-            bench.finish(name, place)
-            subprocess.run(["rm", "-r", str(place)], check=True)
-        print(f"{name}: {count} sizes of a disk")
+        bench.finish(name, place)
+        shutil.rmtree(place)
+    print(f"{name}: {len(sizes)} sizes of a disk")

@@ -11,46 +11,42 @@ from pathlib import Path
 
 import pytest
 
-from .commands import COMMANDS, Bench
+from .commands import COMMANDS, ROUNDS, Bench
 
 pytestmark = pytest.mark.slow
 
 
-def moments(bench: Bench, name: str, rounds: int) -> list[dict[str, float]]:
+def moments(bench: Bench, name: str) -> list[dict[str, float]]:
     """When to kill: at random times, and just before steps spread evenly over the final write."""
     _, ended = bench.whole(name)
     assert ended.steps is not None
     first = next(n for n, step in enumerate(ended.steps, 1) if ".headtool-" in step)
     final = range(first, len(ended.steps) + 1)
     draw = random.Random(name)
-    times = [{"kill_after": draw.uniform(0, ended.seconds)} for _ in range(rounds // 2)]
-    count = rounds - len(times)
+    times = [{"kill_after": draw.uniform(0, ended.seconds)} for _ in range(ROUNDS // 2)]
+    count = ROUNDS - len(times)
     offset = draw.random()
     places = [final[int((n + offset) * len(final) / count)] for n in range(count)]
     return [*times, *({"kill_at": place} for place in places)]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_killed_command_is_given_again(
-    bench: Bench, tmp_path: Path, rounds: int, name: str
-) -> None:
-    for number, moment in enumerate(moments(bench, name, rounds)):
+def test_a_killed_command_is_given_again(bench: Bench, tmp_path: Path, name: str) -> None:
+    for number, moment in enumerate(moments(bench, name)):
         place = bench.begin(name, tmp_path / str(number))
         killed = bench.warm.run(bench.arguments(name), place, **moment)
         assert killed.code == -signal.SIGKILL or "kill_after" in moment, killed.err
         bench.finish(name, place)
-    print(f"{name}: {rounds} of {rounds} killed and resumed to equal bytes")
+    print(f"{name}: {ROUNDS} of {ROUNDS} killed and resumed to equal bytes")
 
 
-def test_a_command_that_is_killed_again_and_again(
-    bench: Bench, tmp_path: Path, rounds: int
-) -> None:
+def test_a_command_that_is_killed_again_and_again(bench: Bench, tmp_path: Path) -> None:
     """Each time later in its final write, over what the kills before have left."""
     place = bench.begin("prune again", tmp_path / "again")
     arguments = bench.arguments("prune again")
     steps = bench.whole("prune again")[1].steps
     assert steps is not None
-    for step in range(5, len(steps) + 1, 1 if rounds > 1 else 7):
+    for step in range(5, len(steps) + 1, 1 if ROUNDS > 1 else 9):
         bench.warm.run(arguments, place, kill_at=step)
         bench.is_whole("prune again", place)
     bench.finish("prune again", place)

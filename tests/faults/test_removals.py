@@ -6,21 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from .commands import Bench, tree
+from .commands import ROUNDS, Bench, some, tree
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", ["ablate", "shapley", "dynamics", "compare"])
-def test_the_place_is_emptied_meanwhile(
-    bench: Bench, tmp_path: Path, rounds: int, name: str
-) -> None:
+@pytest.mark.parametrize("name", some("ablate", "shapley", "dynamics", "compare"))
+def test_the_place_is_emptied_meanwhile(bench: Bench, tmp_path: Path, name: str) -> None:
     whole, undisturbed = bench.whole(name)
     assert undisturbed.steps is not None
     count = len(undisturbed.steps)
-    for number in range(rounds):
+    for number in range(ROUNDS):
         place = bench.begin(name, tmp_path / str(number))
-        step = 3 + int((number + 0.5) * (count - 3) / rounds)
+        step = 3 + int((number + 0.5) * (count - 3) / ROUNDS)
         ended = bench.warm.run(bench.arguments(name), place, remove_at=step)
         if ended.code == 0 and tree(place):
             assert tree(place) == tree(whole)
@@ -33,3 +31,4 @@ def test_the_place_is_emptied_meanwhile(
         assert ended.code == 2, ended.err
         assert "Traceback" not in ended.err
         assert ended.err.splitlines()[-1].startswith("error: ")
+    print(f"{name}: {ROUNDS} of {ROUNDS} said in one line, or finished")

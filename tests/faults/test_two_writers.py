@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from .commands import Bench, tree
+from .commands import ROUNDS, Bench, some, tree
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", ["ablate", "compare", "report in a folder", "prune"])
-def test_two_writers(bench: Bench, tmp_path: Path, rounds: int, name: str) -> None:
+@pytest.mark.parametrize("name", some("prune", "ablate", "compare", "report in a folder"))
+def test_two_writers(bench: Bench, tmp_path: Path, name: str) -> None:
     draw, (_, ended) = random.Random(name), bench.whole(name)
-    for number in range(rounds):
+    for number in range(ROUNDS):
         place = bench.begin(name, tmp_path / str(number))
         job = {"arguments": bench.arguments(name), "place": str(place)}
         later = {"start_after": draw.uniform(0, ended.seconds) if number else 0}
@@ -24,3 +24,4 @@ def test_two_writers(bench: Bench, tmp_path: Path, rounds: int, name: str) -> No
         assert both[1].err.startswith("error: ")
         assert both[1].err.count("\n") == 1
         assert tree(place) == tree(bench.whole(name)[0])
+    print(f"{name}: {ROUNDS} of {ROUNDS} with one winner")
