@@ -341,3 +341,26 @@ def test_nothing_is_half_written(
     with pytest.raises(HeadtoolError, match="No space left on device"):
         save_pruned(pruned, tmp_path / "above" / "pruned", source={}, force=False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("library", ["transformers", "fairseq"])
+def test_a_full_disk_is_said_whichever_library_writes(
+    nli: ModelAdapter, save_fairseq: Callable[..., Path], tmp_path: Path, library: str
+) -> None:
+    resource = pytest.importorskip("resource")
+    model = nli if library == "transformers" else load_model(f"fairseq:{save_fairseq()}")
+    mask = mask_of(model, "enc-self.0.2")
+    pruned, baked = prune(model, mask), bake(model, mask)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for write in (
+        lambda place: save_pruned(pruned, place, source={}, force=False),
+        lambda place: save_baked(baked, ["enc-self.0.2"], place, source={}, force=False),
+    ):
+        place = tmp_path / "new" / "model"
+        resource.setrlimit(resource.RLIMIT_FSIZE, (5000, before[1]))
+        try:
+            with pytest.raises(HeadtoolError, match=r"cannot write .*model: .*File too large"):
+                write(place)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert not (tmp_path / "new").exists()

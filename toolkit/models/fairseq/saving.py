@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 from argparse import Namespace
 from pathlib import Path
@@ -67,7 +68,9 @@ def save_fairseq_checkpoint(model: FairseqNetwork, folder: Path, final: Path) ->
         "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "last_optimizer_state": None,
     }
-    torch.save(state, folder / CHECKPOINT)
+    content = io.BytesIO()  # PyTorch says of a full disk only that some position is unexpected
+    torch.save(state, content)
+    (folder / CHECKPOINT).write_bytes(content.getbuffer())
     _save_dictionaries(model, folder)
     _save_bpe(model, folder)
 
