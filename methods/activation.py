@@ -54,9 +54,9 @@ class Activation(Method):
     >>> scores = activation.score(model, examples)
     >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(2)
         layer  head  score  stderr
-    29      3     5   5.42    0.34
-    30      3     6   5.08    0.73
-    26      3     2   4.48    0.99
+    26      3     2   6.63    1.52
+    29      3     5   5.31    0.25
+    18      2     2   4.84    0.75
     """
 
     name: ClassVar[str] = "activation"

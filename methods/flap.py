@@ -45,9 +45,9 @@ class Flap(Method):
     >>> scores = headtool.get_method("flap")().score(model, examples)
     >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(2)
         layer  head  score  stderr
-    15      1     7   1.49    0.16
-    7       0     7   1.14    0.31
-    2       0     2   0.80    0.20
+    15      1     7   1.39    0.19
+    2       0     2   1.00    0.19
+    7       0     7   0.92    0.21
 
     The scores of a layer add up to zero:
 

@@ -65,9 +65,9 @@ class Taylor(Method):
     >>> scores = taylor.score(model, examples)
     >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(3)
         layer  head  score  stderr
-    4       0     4  0.027   0.027
-    15      1     7  0.012   0.012
-    7       0     7  0.009   0.008
+    15      1     7  0.009   0.009
+    2       0     2  0.009   0.009
+    16      2     0  0.007   0.007
     """
 
     name: ClassVar[str] = "taylor"

@@ -43,9 +43,9 @@ class Wanda(Method):
     >>> scores = headtool.get_method("wanda")().score(model, examples)
     >>> scores.frame.nsmallest(3, "rank")[["layer", "head", "score", "stderr"]].round(2)
         layer  head   score  stderr
-    29      3     5  103.88    6.68
-    30      3     6   95.25    9.98
-    31      3     7   87.68    6.02
+    26      3     2  105.38   21.09
+    29      3     5  103.13    2.65
+    30      3     6   90.65    8.63
     """
 
     name: ClassVar[str] = "wanda"
