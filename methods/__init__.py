@@ -23,6 +23,7 @@ BUILTIN = {
     "flap": "headtool.methods.flap:Flap",
     "gates": "headtool.methods.gates:Gates",
     "gradient": "headtool.methods.gradient:Gradient",
+    "integrated": "headtool.methods.integrated:Integrated",
     "lrp": "headtool.methods.lrp:Lrp",
     "magnitude": "headtool.methods.magnitude:Magnitude",
     "random": "headtool.methods.random:Random",

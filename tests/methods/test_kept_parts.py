@@ -13,10 +13,12 @@ from headtool.data import TextData
 from headtool.experiments.stages import Stages
 from headtool.methods.base import Method
 from headtool.methods.gates import Gates
+from headtool.methods.integrated import Integrated
 from headtool.methods.shapley import Shapley
 
 METHODS = {
     "shapley": (Shapley(permutations=12, signal="loss", tolerance=0.0), 3),
+    "integrated": (Integrated(ig_steps=4), 4),
     "sweep": (Gates(steps=6, sweep="0.5,1,2", train="classifier.*", scratch_steps=2), 3),
 }
 

@@ -75,6 +75,12 @@ HEADS = (
             ),
             number("raw", "the method's", "`gradient`: before normalisation", optional=True),
             number("relevance", "the method's", "`lrp`: mean relevance", optional=True),
+            number(
+                "total",
+                "nats",
+                "`integrated` on the path `attention`: attribution summed over positions",
+                optional=True,
+            ),
             number("log_alpha", "", "`gates`: the trained parameter of the gate", optional=True),
             number("gate", "", "`gates`: the gate without noise, 0 to 1", optional=True),
             boolean(
