@@ -19,7 +19,8 @@ from transformers import BertForSequenceClassification
 
 from headtool.attention.gating import Gating
 from headtool.data import load_data
-from headtool.engine.evaluation import evaluate, mask_gates
+from headtool.engine.evaluation import evaluate
+from headtool.engine.passes import mask_gates
 from headtool.engine.units import Unit, UnitResult
 from headtool.heads import HeadMask
 from headtool.models import load_model

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from headtool.attention.gating import Gating
 from headtool.data import load_data
-from headtool.engine.evaluation import evaluate, mask_gates
+from headtool.engine.evaluation import evaluate
+from headtool.engine.passes import mask_gates
 from headtool.heads import HeadMask
 from headtool.methods.shapley import Shapley
 from headtool.metrics import default_metric, get_metric

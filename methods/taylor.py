@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.engine.differentiation import frozen
-from headtool.engine.evaluation import finite_forward
+from headtool.engine.passes import finite_forward
 from headtool.engine.units import Unit, UnitResult, cut, in_order, run_units
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headtool.attention.gating import Gating
-from headtool.engine.evaluation import finite_forward
+from headtool.engine.passes import finite_forward
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headtool.attention.gating import Gating
-from headtool.engine.evaluation import evaluate, mask_gates
+from headtool.engine import evaluation
+from headtool.engine.evaluation import evaluate
+from headtool.engine.passes import mask_gates
 from headtool.engine.replay import Replay
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.models.base import ModelAdapter
-from headtool.models.examples import Examples
+from headtool.models.examples import Batch, Examples, Forward
 
 from ..support.families import FAMILIES
 from ..support.family_model import DATA, FamilyModel, some_masks
@@ -50,6 +52,31 @@ def test_equals_a_plain_loop(name: str, batch_tokens: int) -> None:
     assert np.ptp(expected, axis=0).min() > 1e-4, "the masks must matter for this to show anything"
     untouched = outcomes.masked["loss"][len(model.sites.heads)]
     np.testing.assert_array_equal(untouched, outcomes.whole["loss"])
+
+
+@pytest.mark.parametrize("name", ["BERT", "GPT-2", "BART"])
+def test_masks_of_a_batch_that_keeps_the_cpu_busy_run_one_at_a_time(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the shape of the whole pass, so that a head without effect needs no reference run."""
+    model = FamilyModel(name)
+    examples = model.encode(DATA, batch_tokens=200)
+    masks = some_masks(model)
+    together = evaluate(model, examples, masks)
+    monkeypatch.setattr(evaluation, "_FULL", 1)
+    rows: list[int] = []
+    forward = FamilyModel.forward
+
+    def counted(self: FamilyModel, batch: Batch, **options: float) -> Forward:
+        rows.append(len(batch))
+        return forward(self, batch, **options)
+
+    monkeypatch.setattr(FamilyModel, "forward", counted)
+    alone = evaluate(model, examples, masks)
+    assert max(rows) == max(len(index) for index in examples.batches())
+    np.testing.assert_allclose(alone.masked["loss"], together.masked["loss"], rtol=0, atol=1e-5)
+    untouched = alone.masked["loss"][len(model.sites.heads)]
+    np.testing.assert_array_equal(untouched, alone.whole["loss"])
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from headtool.engine.evaluation import mask_gates
+from headtool.engine.passes import mask_gates
 from headtool.engine.replacement import Fill, Replacement, Resample, Zero
 from headtool.engine.store import UnitStore
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units

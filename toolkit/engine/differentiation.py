@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from headtool.engine.evaluation import finite_forward
+from headtool.engine.passes import finite_forward
 from headtool.engine.replacement import Fill
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import AttentionSite, Sites

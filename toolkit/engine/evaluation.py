@@ -11,20 +11,21 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.attention.gating import Gating
+from headtool.engine.passes import finite_forward, mask_gates
 from headtool.engine.replacement import Fill, Replacement, Resample, Zero
 from headtool.engine.replay import Recording, Replay
 from headtool.engine.store import UnitStore
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
-from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples, Forward
 from headtool.progress import Progress, silent
 from headtool.results.outcomes import Outcomes
 
-__all__ = ["evaluate", "finite_forward", "mask_gates"]
+__all__ = ["evaluate"]
 
 _TRIED = 8  # examples on which shortcuts are tried
+_FULL = 512  # tokens that keep a CPU busy: more masks in one pass would only add a reference run
 _ROOMY = 4  # masks that share a forward pass; with fewer, each is run alone instead
 _SAME = 1e-4  # a shortcut whose losses differ by more, relative to one plus the loss, is not taken
 
@@ -207,7 +208,8 @@ class _Runner:
                 groups.setdefault(recording.start(list(gates))[1], []).append(row)
             else:
                 yield row, whole
-        room = self._room(batch)
+        is_full = self.model.device.type == "cpu" and self._tokens(batch) >= _FULL
+        room = 1 if is_full else self._room(batch)
         for rows in groups.values():
             together = len(rows) if room > len(rows) else max(1, room - 1)
             for start in range(0, len(rows), together):
@@ -223,8 +225,11 @@ class _Runner:
 
     def _room(self, batch: Batch) -> int:
         """How many times a batch fits into the tokens of one."""
-        width = max(queries.real.shape[1] for queries in batch.queries.values())
-        return self.examples.batch_tokens // (len(batch) * width)
+        return self.examples.batch_tokens // self._tokens(batch)
+
+    @staticmethod
+    def _tokens(batch: Batch) -> int:
+        return len(batch) * max(queries.real.shape[1] for queries in batch.queries.values())
 
     def _in_sequence(
         self, masks: range, base: _Base, recording: Recording
@@ -344,59 +349,3 @@ def _differ(
     if old is None or new is None:
         return old is not new
     return not torch.equal(old, new)
-
-
-def mask_gates(
-    mask: HeadMask, model: ModelAdapter, *, rescale: bool = False
-) -> dict[AttentionSite, Tensor]:
-    """Turn a mask into gates, shape [H], of the sites where it closes any head.
-
-    Parameters
-    ----------
-    mask
-        The mask.
-    model
-        The model, whose device and sites count.
-    rescale
-        Whether open heads are multiplied by heads / open heads of their site.
-    """
-    gates = {}
-    for site in mask.sites:
-        is_open = mask.at(site)
-        if not is_open.all():
-            scale = len(is_open) / max(1, is_open.sum()) if rescale else 1.0
-            gates[site] = torch.from_numpy(scale * is_open).float().to(model.device)
-    return gates
-
-
-def finite_forward(
-    model: ModelAdapter, batch: Batch, examples: Examples, *, label_smoothing: float = 0.0
-) -> Forward:
-    """Run a batch, and refuse losses that are not finite.
-
-    Parameters
-    ----------
-    model
-        The model.
-    batch
-        A batch of the examples.
-    examples
-        The data set, for the message.
-    label_smoothing
-        As for `ModelAdapter.forward`.
-
-    Raises
-    ------
-    HeadtoolError
-        If a loss is NaN or infinite; it names the examples.
-    """
-    result = model.forward(batch, label_smoothing=label_smoothing)
-    finite = torch.isfinite(result.losses.detach()).cpu().numpy()
-    if not finite.all():
-        bad = sorted(set((batch.index[~finite] + 1).tolist()))
-        shown = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
-        raise HeadtoolError(
-            f"the loss of {model.spec} is not finite on {examples.data.spec} in the batch with "
-            f"examples {shown} (counted from 1); check the weights, or try `dtype=float32`"
-        )
-    return result

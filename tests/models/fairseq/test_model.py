@@ -15,8 +15,9 @@ from torch.overrides import TorchFunctionMode
 from headtool.attention.gating import Gating
 from headtool.data import TextData, load_data
 from headtool.engine.differentiation import differentiate
-from headtool.engine.evaluation import evaluate, mask_gates
+from headtool.engine.evaluation import evaluate
 from headtool.engine.observation import observe
+from headtool.engine.passes import mask_gates
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.examples import Batch

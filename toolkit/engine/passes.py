@@ -1,0 +1,69 @@
+"""What every primitive does before and after a forward pass: gates of a mask, losses checked."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from headtool.errors import HeadtoolError
+from headtool.heads import AttentionSite, HeadMask
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Batch, Examples, Forward
+
+__all__ = ["finite_forward", "mask_gates"]
+
+
+def mask_gates(
+    mask: HeadMask, model: ModelAdapter, *, rescale: bool = False
+) -> dict[AttentionSite, Tensor]:
+    """Turn a mask into gates, shape [H], of the sites where it closes any head.
+
+    Parameters
+    ----------
+    mask
+        The mask.
+    model
+        The model, whose device and sites count.
+    rescale
+        Whether open heads are multiplied by heads / open heads of their site.
+    """
+    gates = {}
+    for site in mask.sites:
+        is_open = mask.at(site)
+        if not is_open.all():
+            scale = len(is_open) / max(1, is_open.sum()) if rescale else 1.0
+            gates[site] = torch.from_numpy(scale * is_open).float().to(model.device)
+    return gates
+
+
+def finite_forward(
+    model: ModelAdapter, batch: Batch, examples: Examples, *, label_smoothing: float = 0.0
+) -> Forward:
+    """Run a batch, and refuse losses that are not finite.
+
+    Parameters
+    ----------
+    model
+        The model.
+    batch
+        A batch of the examples.
+    examples
+        The data set, for the message.
+    label_smoothing
+        As for `ModelAdapter.forward`.
+
+    Raises
+    ------
+    HeadtoolError
+        If a loss is NaN or infinite; it names the examples.
+    """
+    result = model.forward(batch, label_smoothing=label_smoothing)
+    finite = torch.isfinite(result.losses.detach()).cpu().numpy()
+    if not finite.all():
+        bad = sorted(set((batch.index[~finite] + 1).tolist()))
+        shown = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
+        raise HeadtoolError(
+            f"the loss of {model.spec} is not finite on {examples.data.spec} in the batch with "
+            f"examples {shown} (counted from 1); check the weights, or try `dtype=float32`"
+        )
+    return result
