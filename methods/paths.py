@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from headtool.attention.watching import AttentionWatch
 from headtool.engine.differentiation import frozen
-from headtool.engine.evaluation import finite_forward
+from headtool.engine.passes import finite_forward
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite
