@@ -98,8 +98,9 @@ format: $(INSTALLED) ## write the format and the fixes that ruff can make
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-tables: $(INSTALLED) ## write docs/tables.md, the page of all tables and columns, again
+tables: $(INSTALLED) ## write docs/tables.md and the catalogue of methods again
 	$(BIN)/python -m headtool.schema > docs/tables.md
+	$(BIN)/python -m headtool.methods > methods/catalogue.json
 
 bench: $(INSTALLED) ## run the benchmarks; each prints a ratio, both sides measured in one run
 	@failed=; for script in benchmarks/bench_$(BENCH).py; do \

@@ -126,6 +126,7 @@ def compare(
     others.
     """
     show.prepare()
+    kinds, methods = chosen_kinds(kind), chosen_methods(method, settings)
     from headtool.experiments.compare import compare as compare_methods
     from headtool.reports.terminal.comparison import comparison_tables, head_table
 
@@ -136,8 +137,8 @@ def compare(
             select_data=None if select_data is None else reading.source(select_data),
             replicates=[loading.source(spec) for spec in replicate or []],
             roles=roles,
-            methods=chosen_methods(method, settings),
-            kinds=chosen_kinds(kind),
+            methods=methods,
+            kinds=kinds,
             metric=metric,
             search=decoding.asked(metric),
             margin=margin,

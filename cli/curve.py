@@ -61,6 +61,7 @@ def curve(
     layer as many as the method does.
     """
     show.prepare()
+    kinds, methods = chosen_kinds(kind), chosen_methods(method, settings)
     from headtool.experiments.compare import curve as draw_curves
     from headtool.reports.terminal.comparison import curve_tables
 
@@ -69,8 +70,8 @@ def curve(
             loading.source(model),
             reading.source(data),
             select_data=None if select_data is None else reading.source(select_data),
-            methods=chosen_methods(method, settings),
-            kinds=chosen_kinds(kind),
+            methods=methods,
+            kinds=kinds,
             metric=metric,
             search=decoding.asked(metric),
             **curves.fields,

@@ -17,7 +17,7 @@ from headtool.cli.groups import (
     SearchOptions,
     command,
 )
-from headtool.cli.options import Data, Kinds, Metric, Settings, chosen_kinds, parse_settings
+from headtool.cli.options import Data, Kinds, Metric, Settings, chosen_kinds, chosen_methods
 
 __all__ = ["dynamics"]
 
@@ -77,19 +77,19 @@ def dynamics(
     interrupted run continues.
     """
     show.prepare()
+    (scorer,) = chosen_methods(method, settings, several=False)
+    kinds = chosen_kinds(kind)
     from headtool.experiments.dynamics import dynamics as follow
-    from headtool.methods import get_method
     from headtool.reports.terminal.dynamics import dynamics_tables
 
-    options = parse_settings(settings or [], [method])[method]
     search = decoding.asked(metric)
     with progress_bar(quiet=show.quiet) as progress:
         course = follow(
             checkpoints,
             reading.source(data),
-            method=get_method(method).configured(options),
+            method=scorer,
             select_data=None if select_data is None else reading.source(select_data),
-            kinds=chosen_kinds(kind),
+            kinds=kinds,
             metric=metric,
             search=search,
             steps=steps,

@@ -42,9 +42,10 @@ def heads(
     the last of its heads.
     """
     prepare_messages(verbose=verbose)
+    kinds = chosen_kinds(kind)
     from headtool.experiments.listing import list_heads
 
-    found = list_heads(loading.source(model), kinds=chosen_kinds(kind))
+    found = list_heads(loading.source(model), kinds=kinds)
     print_as(
         output, document=found.document, frame=lambda: found.frame, tables=lambda: _tables(found)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +17,7 @@ from headtool.reports.terminal.tables import table
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from headtool.methods.base import Method
+    from headtool.methods.options import Description
 
 __all__ = ["methods"]
 
@@ -47,16 +46,18 @@ def methods(names: Names = None, output: Format = OutputFormat.table) -> None:
     )
 
 
-def _tables(methods: Sequence[type[Method]], *, in_full: bool) -> Iterator[RenderableType]:
+def _tables(methods: Sequence[Description], *, in_full: bool) -> Iterator[RenderableType]:
+    from headtool.methods import method_doc
+
     for method in methods:
         yield Text.assemble((method.name, "bold"), f"  {method.summary}")
         if in_full:
-            text = (inspect.getdoc(method) or "").replace("``", "")
+            text = method_doc(method.name).replace("``", "")
             yield Padding(Text(text), (1, 0, 1, 2), expand=False)
         else:
             yield Padding(Text(method.reference, style="dim"), (0, 0, 0, 2), expand=False)
         rows = []
-        for option in method.options():
+        for option in method.options:
             default = "none" if option.default is None else str(option.default)
             choices = f" [{' | '.join(option.choices)}]" if option.choices else ""
             rows.append((f"{method.name}.{option.name}={default}", option.help + choices))

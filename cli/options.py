@@ -309,7 +309,9 @@ def parse_settings(settings: Sequence[str], methods: Sequence[str]) -> dict[str,
     return values
 
 
-def chosen_methods(names: str, settings: Sequence[str] | None) -> list[Method]:
+def chosen_methods(
+    names: str, settings: Sequence[str] | None, *, several: bool = True
+) -> list[Method]:
     """Build the methods that ``--method`` names, as ``--set`` configures them.
 
     Parameters
@@ -318,11 +320,15 @@ def chosen_methods(names: str, settings: Sequence[str] | None) -> list[Method]:
         Names of methods, separated by commas.
     settings
         Settings such as ``gradient.granularity=example``.
+    several
+        Whether `names` may be more than one; else it is one name.
     """
-    from headtool.methods import get_method
+    from headtool.methods import describe_method, get_method
 
-    split = split_names(names, "method")
+    split = split_names(names, "method") if several else [names]
     values = parse_settings(settings or [], split)
+    for name in split:
+        describe_method(name).read(values[name])  # a mistake is told before torch is imported
     return [get_method(name).configured(values[name]) for name in split]
 
 

@@ -128,6 +128,7 @@ def roles(
     treebank. With --kept --format csv, the table of surviving roles is printed.
     """
     show.prepare()
+    kinds = chosen_kinds(kind)
     from headtool.experiments.roles import roles as roles_of_model
     from headtool.experiments.roles import roles_of_run
     from headtool.reports.terminal.roles import role_tables
@@ -142,7 +143,7 @@ def roles(
                 loading.source(model),
                 reading.source(data),
                 treebank=treebank or (),
-                kinds=chosen_kinds(kind),
+                kinds=kinds,
                 roles=None if role is None else split_names(role, "role"),
                 thresholds=thresholds,
                 common=common,

@@ -44,6 +44,7 @@ def score(
     same command is given again.
     """
     show.prepare()
+    kinds, methods = chosen_kinds(kind), chosen_methods(method, settings)
     from headtool.experiments.score import score as score_heads
     from headtool.reports.terminal.scores import score_tables
 
@@ -51,8 +52,8 @@ def score(
         scoring = score_heads(
             loading.source(model),
             reading.source(data),
-            methods=chosen_methods(method, settings),
-            kinds=chosen_kinds(kind),
+            methods=methods,
+            kinds=kinds,
             metric=metric,
             **reading.amounts,
             **run.place,

@@ -124,11 +124,11 @@ def significance(
     over the heads that are tested: all, or those of --kind.
     """
     show.prepare()
+    kinds = chosen_kinds(kind)
     from headtool.experiments.significance import test as test_heads
     from headtool.experiments.significance import test_as
     from headtool.reports.terminal.verdicts import compat_tables, test_tables
 
-    kinds = chosen_kinds(kind)
     if compat is not None:
         if (alpha, alpha_total, margin, correction, test, interval) != _DEFAULTS:
             raise HeadtoolError(

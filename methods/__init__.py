@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.metadata
+import inspect
+import json
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headtool.errors import HeadtoolError, unknown
 
 if TYPE_CHECKING:
     from headtool.methods.base import Method
+    from headtool.methods.options import Description
 
-__all__ = ["BUILTIN", "ENTRY_POINTS", "get_method", "method_names"]
+__all__ = ["BUILTIN", "ENTRY_POINTS", "describe_method", "get_method", "method_doc", "method_names"]
 
 BUILTIN = {
     "ablation": "headtool.methods.ablation:Ablation",
@@ -102,6 +108,65 @@ def get_method(name: str) -> type[Method]:
         raise _broken(name, known[name], str(error)) from error
     if name not in BUILTIN:
         _check(name, known[name], found)
+    return found
+
+
+def describe_method(name: str) -> Description:
+    """Describe a method and its options, without importing what it computes with.
+
+    Parameters
+    ----------
+    name
+        One of `method_names`.
+
+    Raises
+    ------
+    HeadtoolError
+        If no method has that name, or another package's method cannot be imported.
+
+    Examples
+    --------
+    >>> describe_method("gradient").options[0].name
+    'granularity'
+    """
+    if name not in BUILTIN:
+        return get_method(name).described()
+    _registered()  # a name taken twice is an error
+    return _catalogue()[name]
+
+
+def method_doc(name: str) -> str:
+    """Return all there is to know of a method: its docstring, read from the source of a built-in.
+
+    Parameters
+    ----------
+    name
+        One of `method_names`.
+
+    Raises
+    ------
+    HeadtoolError
+        As `describe_method`.
+    """
+    if name not in BUILTIN:
+        return inspect.getdoc(get_method(name)) or ""
+    module, _, attribute = BUILTIN[name].partition(":")
+    source = Path(__file__).parent / f"{module.rpartition('.')[2]}.py"
+    tree = ast.parse(source.read_text(encoding="utf-8"))
+    classes = (node for node in tree.body if isinstance(node, ast.ClassDef))
+    return ast.get_docstring(next(one for one in classes if one.name == attribute)) or ""
+
+
+@cache
+def _catalogue() -> dict[str, Description]:
+    """The built-in methods, as ``python -m headtool.methods`` wrote them down."""
+    from headtool.methods.options import Description, Option
+
+    text = (Path(__file__).parent / "catalogue.json").read_text(encoding="utf-8")
+    found = {}
+    for entry in json.loads(text):
+        options = [Option(**one | {"choices": tuple(one["choices"])}) for one in entry["options"]]
+        found[entry["name"]] = Description(**entry | {"options": tuple(options)})
     return found
 
 

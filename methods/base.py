@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import math
-import types
 import typing
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -19,9 +17,10 @@ from torch import Tensor
 from headtool.engine.measurement import Measure, measure
 from headtool.engine.provenance import provenance
 from headtool.engine.units import Executor, Keep, in_turn, unkept
-from headtool.errors import HeadtoolError, nearest
+from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask, Kind, Sites
 from headtool.methods.checking import checked_scores
+from headtool.methods.options import Description, Option, option
 from headtool.metrics import metric_of_model
 from headtool.metrics.prediction import Metric
 from headtool.models.base import ModelAdapter
@@ -37,46 +36,6 @@ __all__ = [
     "Scored",
     "option",
 ]
-
-T = TypeVar("T")
-
-
-def option(default: T, help: str, *, choices: Iterable[str] = ()) -> T:
-    """Declare an option of a method, as a field of its dataclass.
-
-    Parameters
-    ----------
-    default
-        Its value unless a user sets another.
-    help
-        One line for users, in lower case and without a full stop.
-    choices
-        The values it may take beside its default; empty for no limit.
-    """
-    metadata = {"help": help, "choices": tuple(choices)}
-    return field(default=default, metadata=metadata)
-
-
-@dataclass(frozen=True)
-class Option:
-    """An option of a method as users see it.
-
-    Attributes
-    ----------
-    name
-        The field's name, without the underscore that keeps it apart from a Python keyword.
-    default
-        Its value unless a user sets another.
-    help
-        What it means, in one line.
-    choices
-        The values it may take beside the default; empty for no limit.
-    """
-
-    name: str
-    default: Any
-    help: str
-    choices: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -190,12 +149,7 @@ class Method(ABC):
 
     def __post_init__(self) -> None:
         for declared in self.options():
-            value = getattr(self, _field_name(type(self), declared.name))
-            if declared.choices and value not in (*declared.choices, declared.default):
-                raise HeadtoolError(
-                    f"{self.name}.{declared.name} must be one of {', '.join(declared.choices)}, "
-                    f"got '{value}'"
-                )
+            declared.check(getattr(self, _field_name(type(self), declared.name)), self.name)
         self.check()
         idle, settings = self.idle(), self.settings()
         for declared in self.options():
@@ -310,8 +264,15 @@ class Method(ABC):
     @classmethod
     def options(cls) -> tuple[Option, ...]:
         """The options with their defaults, as a user sees them."""
+        hints = typing.get_type_hints(cls)
         return tuple(
-            Option(f.name.rstrip("_"), f.default, f.metadata["help"], f.metadata["choices"])
+            Option(
+                f.name.rstrip("_"),
+                f.default,
+                f.metadata["help"],
+                f.metadata["choices"],
+                _type_name(hints[f.name]),
+            )
             for f in _fields(cls)
         )
 
@@ -322,20 +283,13 @@ class Method(ABC):
     @classmethod
     def configured(cls, texts: Mapping[str, str]) -> typing.Self:
         """Build the method from option values as text, as ``--set`` gives them."""
-        known = [declared.name for declared in cls.options()]
-        hints = typing.get_type_hints(cls)
-        values = {}
-        for name, text in texts.items():
-            if name not in known:
-                if not known:
-                    raise HeadtoolError(f"{cls.name} has no options, got '{name}'")
-                raise HeadtoolError(
-                    f"{cls.name} has no option '{name}'{nearest(name, known)} "
-                    f"(known: {', '.join(known)})"
-                )
-            attribute = _field_name(cls, name)
-            values[attribute] = _parse(text, hints[attribute], f"{cls.name}.{name}")
-        return cls(**values)
+        values = cls.described().read(texts)
+        return cls(**{_field_name(cls, name): value for name, value in values.items()})
+
+    @classmethod
+    def described(cls) -> Description:
+        """The method as a user sees it."""
+        return Description(cls.name, cls.summary, cls.reference, cls.options())
 
 
 def _fields(cls: type[Method]) -> list[dataclasses.Field[Any]]:
@@ -349,23 +303,10 @@ def _field_name(cls: type[Method], name: str) -> str:
     return next(f.name for f in dataclasses.fields(cls) if f.name.rstrip("_") == name)
 
 
-def _parse(text: str, hint: Any, name: str) -> Any:
-    """Read an option's value according to its annotation."""
-    if isinstance(hint, types.UnionType):
-        if text.lower() == "none":
-            return None
-        hint = next(part for part in typing.get_args(hint) if part is not type(None))
-    if hint is bool:
-        if text.lower() not in ("true", "false"):
-            raise HeadtoolError(f"{name} must be true or false, got '{text}'")
-        return text.lower() == "true"
-    if hint in (int, float):
-        try:
-            number = hint(text)
-        except ValueError:
-            kind = "a whole number" if hint is int else "a number"
-            raise HeadtoolError(f"{name} must be {kind}, got '{text}'") from None
-        if hint is float and not math.isfinite(number):
-            raise HeadtoolError(f"{name} must be a finite number, got '{text}'")
-        return number
-    return text
+def _type_name(hint: Any) -> str:
+    """An annotation as `Option.type` has it."""
+    if isinstance(hint, type):
+        return hint.__name__
+    parts = [part for part in typing.get_args(hint) if isinstance(part, type)]
+    none = " | None" if type(None) in parts else ""
+    return next((part.__name__ for part in parts if part is not type(None)), "str") + none

@@ -18,7 +18,6 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from headtool.heads import head_name
 from headtool.reports.wording.text import visible
 from headtool.reports.wording.words import short
 
@@ -239,6 +238,8 @@ def field_table(frame: pd.DataFrame, *, optional: Collection[str] = ()) -> Fitte
     optional
         Names of columns that may be left out where there is no room, the last one first.
     """
+    from headtool.heads import head_name  # numpy, which the help of commands does without
+
     found = frame
     if set(_PLACE) <= set(frame.columns):
         found = frame.drop(columns=list(_PLACE))

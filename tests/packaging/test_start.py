@@ -36,7 +36,7 @@ def call(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def imported_by(*arguments: str) -> set[str]:
+def imported_by(*arguments: str, code: int = 0) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", WATCHED, *arguments],
         capture_output=True,
@@ -45,7 +45,7 @@ def imported_by(*arguments: str) -> set[str]:
         check=True,
     )
     report = json.loads(done.stdout.splitlines()[-1])
-    assert report["code"] == 0
+    assert report["code"] == code
     return set(report["modules"])
 
 
@@ -59,10 +59,61 @@ def test_the_command_prints_help() -> None:
 
 @pytest.mark.parametrize(
     "arguments",
-    [("--help",), ("--version",), ("env",), ("heads", "--help"), ("score", "--help")],
+    [
+        *(("--help",), ("--version",), ("env",), ("heads", "--help"), ("score", "--help")),
+        *(("compare", "--help"), ("methods",), ("methods", "lrp"), ("methods", "--format", "json")),
+    ],
 )
 def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
-    assert imported_by(*arguments).isdisjoint(HEAVY)
+    found = imported_by(*arguments)
+    assert found.isdisjoint(HEAVY)
+    assert "numpy" not in found or "--help" not in arguments
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("score", "--method", "gradiant"),
+        ("score", "--set", "gradient.granularty=token"),
+        ("compare", "--method", "gates", "--set", "gates.steps=many"),
+        ("curve", "--set", "gradient.granularity=word"),
+        ("dynamics", "--checkpoints", "x", "--method", "gradiant"),
+        ("score", "--kind", "self"),
+        ("roles", "--kind", "self"),
+        ("heads", "--kind", "self"),
+        ("score", "--limit", "none"),
+        ("ablate", "--margin", "0.1"),
+        ("methods", "gradiant"),
+        ("scroe",),
+        ("score", "--modle", "x"),
+    ],
+)
+def test_mistakes_in_options_are_told_before_torch_is_imported(arguments: tuple[str, ...]) -> None:
+    assert imported_by(*arguments, code=2).isdisjoint(HEAVY)
+
+
+@pytest.mark.slow
+def test_score_imports_only_what_it_uses() -> None:
+    others = ("statsmodels", "matplotlib", "plotly", "datasets", "sacrebleu", "fairseq")
+    arguments = ("score", "--limit", "4", "--method", "magnitude", "--format", "json")
+    assert imported_by(*arguments).isdisjoint(others)
+
+
+def test_importing_headtool_imports_next_to_nothing() -> None:
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys; old = set(sys.modules); import headtool\n"
+            "print(*sorted(set(sys.modules) - old))",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    rooms = {name for name in done.stdout.split() if name.startswith("headtool")}
+    assert rooms == {"headtool"}
 
 
 def test_the_watch_sees_heavy_imports() -> None:

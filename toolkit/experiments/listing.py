@@ -6,17 +6,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headtool.attention.parameters import head_parameters
-from headtool.experiments.inputs import ModelSource, open_model
-from headtool.heads import Kind, Sites
-from headtool.methods import get_method, method_names
-from headtool.methods.base import Method
-from headtool.models.base import ModelAdapter
+from headtool.methods import describe_method, method_names
 from headtool.results.versions import versions
 from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from headtool.experiments.inputs import ModelSource
+    from headtool.heads import Kind, Sites
+    from headtool.methods.options import Description
+    from headtool.models.base import ModelAdapter
 
 __all__ = ["HeadList", "MethodList", "list_heads", "list_methods"]
 
@@ -28,10 +28,10 @@ class MethodList:
     Attributes
     ----------
     methods
-        Their classes; `Method.options` describes what each takes.
+        What users see of each; nothing heavy was imported for it.
     """
 
-    methods: tuple[type[Method], ...]
+    methods: tuple[Description, ...]
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -108,6 +108,8 @@ class HeadList:
         }
 
     def _rows(self) -> list[dict[str, Any]]:
+        from headtool.attention.parameters import head_parameters
+
         rows: list[dict[str, Any]] = []
         for handle in self.model.handles:
             site = handle.site
@@ -149,7 +151,9 @@ def list_methods(names: Sequence[str] | None = None) -> MethodList:
     >>> headtool.list_methods(["gradient"]).frame["name"].tolist()[:2]
     ['granularity', 'normalize']
     """
-    return MethodList(tuple(get_method(name) for name in dict.fromkeys(names or method_names())))
+    return MethodList(
+        tuple(describe_method(name) for name in dict.fromkeys(names or method_names()))
+    )
 
 
 def list_heads(
@@ -183,11 +187,13 @@ def list_heads(
     0  enc-self      0      8
     1  enc-self      1      8
     """
+    from headtool.experiments.inputs import open_model
+
     adapter = open_model(model)
     return HeadList(adapter, adapter.sites.restrict(None if kinds is None else tuple(kinds)))
 
 
-def _options(method: type[Method]) -> list[dict[str, Any]]:
+def _options(method: Description) -> list[dict[str, Any]]:
     return [
         {
             "name": option.name,
@@ -195,5 +201,5 @@ def _options(method: type[Method]) -> list[dict[str, Any]]:
             "choices": list(option.choices),
             "help": option.help,
         }
-        for option in method.options()
+        for option in method.options
     ]

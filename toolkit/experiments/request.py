@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headtool.analysis.levels import check_level
-from headtool.data.drawing import LimitOrder, check_limit
 from headtool.errors import HeadtoolError, unknown
 from headtool.searching import Search
 
 if TYPE_CHECKING:
+    from headtool.data.drawing import LimitOrder
     from headtool.heads import Kind
     from headtool.methods.base import Method
 
@@ -139,6 +139,8 @@ class Request:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise HeadtoolError(f"`{name}` must be at least {least}, got {value}")
+        from headtool.data.drawing import check_limit  # numpy
+
         check_limit(self.limit, self.limit_order)
         for name, most, cost in _COSTS:
             value = getattr(self, name)
