@@ -26,6 +26,7 @@ def check_level(value: float, name: str = "alpha") -> float:
 
     Examples
     --------
+    >>> from headtool.analysis.levels import check_level
     >>> check_level(0.05)
     0.05
     """

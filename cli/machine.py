@@ -59,6 +59,8 @@ def refusal(error: BaseException) -> str | None:
 
     Examples
     --------
+    >>> import errno
+    >>> from headtool.cli.machine import refusal
     >>> refusal(OSError(errno.ENOSPC, "No space left on device"))
     'cannot write: No space left on device; make room, or choose another place'
     >>> refusal(OSError(errno.EACCES, "Permission denied", "model/config.json"))

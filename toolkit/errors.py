@@ -8,6 +8,9 @@ from collections.abc import Iterable
 __all__ = ["HeadtoolError", "StorageError", "nearest", "unknown"]
 
 
+_SHOWN = 100  # characters of a name
+
+
 class HeadtoolError(Exception):
     """Raised for what the user can fix: one line that names the value and the remedy.
 
@@ -68,4 +71,5 @@ def unknown(what: str, name: str, known: Iterable[str]) -> HeadtoolError:
     """
     names = sorted(known)
     listing = ", ".join(names) if names else "none"
-    return HeadtoolError(f"unknown {what} '{name}'{nearest(name, names)} (known: {listing})")
+    shown = repr(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}...")
+    return HeadtoolError(f"unknown {what} {shown}{nearest(name, names)} (known: {listing})")

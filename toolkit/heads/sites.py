@@ -87,7 +87,8 @@ class Head:
             layer, index = int(match[2]) - 1, int(match[3]) - 1
             if layer >= 0 and index >= 0:
                 return cls(kind, layer, index)
-        raise HeadtoolError(f"'{text}' is not a head; write kind.layer.head such as enc-self.3.7")
+        shown = repr(text if len(text) <= 60 else f"{text[:60]}...")
+        raise HeadtoolError(f"{shown} is not a head; write kind.layer.head such as enc-self.3.7")
 
 
 def head_name(row: Mapping[Any, Any] | pd.Series[Any]) -> str:

@@ -318,7 +318,7 @@ def from_file(path: Path, sites: Sites) -> HeadMask:
             layers = {
                 int(layer): [int(head) for head in heads] for layer, heads in document.items()
             }
-        except (TypeError, ValueError):
+        except (OverflowError, TypeError, ValueError):
             raise HeadtoolError(
                 f'{path} is no head mask; write {{"schema": "headtool/mask/1", "closed": '
                 '["enc-self.0.1"]}'

@@ -74,7 +74,7 @@ def get_metric(name: str, *, task: str, n_labels: int | None = None) -> Metric:
     known = {metric.name for metric in METRICS}
     if name not in known:
         raise HeadtoolError(
-            f"unknown metric '{name}'{nearest(name, known)} (known for {task}: {available})"
+            f"unknown metric {name[:100]!r}{nearest(name, known)} (known for {task}: {available})"
         )
     found = [metric for metric in METRICS if metric.name == name and task in metric.tasks]
     if not found:
@@ -130,8 +130,8 @@ def metric_of_run(source: Mapping[str, Any], name: str | None = None) -> Metric:
         return get_metric(name or source["metric"], task=model["task"], n_labels=model["labels"])
     except ValueError as error:
         raise HeadtoolError(
-            f"the manifest of the run is damaged: its model has the task '{model['task']}' and "
-            f"{model['labels']} labels; restore it, or make the run again"
+            f"the manifest of the run is damaged: its model has the task {model['task'][:60]!r} "
+            f"and {model['labels']} labels; restore it, or make the run again"
         ) from error
 
 

@@ -48,9 +48,11 @@ def modern(name: str, frame: pd.DataFrame) -> pd.DataFrame:
     frame
         What the file holds.
     """
+    import pandas as pd
+
     if name not in ("curves", "curve_draws") or not {"draw", "low", "high"} <= set(frame.columns):
         return frame
-    drawn = frame["draw"] >= 0
+    drawn = pd.to_numeric(frame["draw"], errors="coerce") >= 0  # other text is no draw
     if name == "curves":
         return frame[~drawn].drop(columns="draw").reset_index(drop=True)
     return frame[drawn].drop(columns=["low", "high"]).reset_index(drop=True)

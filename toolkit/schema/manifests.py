@@ -144,6 +144,12 @@ _COMPARISON = {
             "metric?": "text",
             "alpha?": "level",
             "margin?": "number",
+            "n_examples?": "count",
+            "n_tests?": "count",
+            "resamples?": "count?",
+            "resamples_needed?": "count?",
+            "exact?": "truth",
+            "expected_false_positives?": "number?",
         }
     },
     "whole?": {"*": {"*": "number?"}},
@@ -197,6 +203,7 @@ def check_manifest(manifest: Mapping[str, Any], place: str) -> None:
 
     Examples
     --------
+    >>> from headtool.schema.manifests import check_manifest
     >>> check_manifest({"schema": "headtool/run/1", "command": None}, "run/manifest.json")
     Traceback (most recent call last):
         ...

@@ -9,6 +9,7 @@ change its winner, so beam search starts anew under every mask.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
@@ -19,6 +20,7 @@ from headtool.attention.gating import Gating
 from headtool.errors import HeadtoolError
 from headtool.models.examples import Batch, Row
 from headtool.models.generation import Filling, Gates, Generator
+from headtool.models.huggingface.checking import readable_errors
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.searching import Search
 
@@ -42,12 +44,17 @@ class HuggingFaceGenerator(Generator):
     Raises
     ------
     HeadtoolError
-        If these settings are neither greedy nor beam search.
+        If these settings are neither greedy nor beam search, or cannot be followed.
     """
 
     model: HuggingFaceNetwork
 
     def __init__(self, model: HuggingFaceNetwork, search: Search) -> None:
+        with readable_errors("follow the generation settings", model.spec):
+            self._set_up(model, search)
+            self._try()
+
+    def _set_up(self, model: HuggingFaceNetwork, search: Search) -> None:
         self.model = model
         self.module = cast(Any, model.module)
         settings = self.module.generation_config
@@ -88,6 +95,15 @@ class HuggingFaceGenerator(Generator):
                 "which headtool does not follow under masks; set it up for greedy or beam search"
             )
         self.greedy = mode == "greedy_search" and not (asked.max_time or asked.stop_strings)
+
+    def _try(self) -> None:
+        """Write two tokens: much that is wrong with the settings shows only then."""
+        options = self.options | {"max_new_tokens": 2}
+        options.pop("max_length", None)
+        ids = torch.zeros((1, 1), dtype=torch.long, device=self.model.device)
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")  # of settings that suit longer texts
+            self.module.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **options)
 
     def source_length(self, row: Row) -> int:
         """Tokens of the source, special ones included."""
