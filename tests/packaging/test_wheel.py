@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import email
+import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 import zipfile
 from pathlib import Path
 
@@ -23,6 +29,7 @@ ROOMS = {
 }
 ASSETS = (
     "headtool/builtin/assets/",
+    "headtool/methods/catalogue.json",
     "headtool/reports/formats/assets/",
     "headtool/reports/formats/templates/",
 )
@@ -41,8 +48,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheel(source: Path) -> list[str]:
-    """Names of the files in the built wheel."""
+def built(source: Path) -> Path:
+    """The built wheel."""
     subprocess.run(
         [
             *(sys.executable, "-m", "pip", "wheel", "--quiet", "--disable-pip-version-check"),
@@ -53,7 +60,13 @@ def wheel(source: Path) -> list[str]:
         capture_output=True,
         text=True,
     )
-    (built,) = (source / "dist").iterdir()
+    (found,) = (source / "dist").iterdir()
+    return found
+
+
+@pytest.fixture(scope="module")
+def wheel(built: Path) -> list[str]:
+    """Names of the files in the built wheel."""
     with zipfile.ZipFile(built) as archive:
         return archive.namelist()
 
@@ -105,3 +118,68 @@ def test_a_folder_missing_from_the_package_list_would_be_noticed(
     finally:
         shutil.rmtree(extra.parent)
     assert missing == {"headtool/forgotten/module.py"}
+
+
+def test_the_metadata_is_complete(built: Path) -> None:
+    with zipfile.ZipFile(built) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = email.message_from_bytes(archive.read(name))
+        names = set(archive.namelist())
+    citation = (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"name: {metadata['Author']}" in citation
+    assert f"version: {metadata['Version']}" in citation
+    assert f"license: {metadata['License-Expression']}" in citation
+    assert set(metadata["Keywords"].split(",")) == set(
+        re.findall(r"^  - ([\w ]+)$", citation.partition("keywords:")[2], re.MULTILINE)
+    )
+    assert metadata["Summary"]
+    assert metadata["Description-Content-Type"] == "text/markdown"
+    assert f"{name.removesuffix('METADATA')}licenses/LICENSE" in names
+
+
+def demo() -> list[str]:
+    """The command of ``make demo``, without the place that it writes to."""
+    makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
+    (line,) = re.findall(r"headtool (compare .*--out demo.*)$", makefile, re.MULTILINE)
+    return [word for word in shlex.split(line) if word not in ("--out", "demo", "--force")]
+
+
+@pytest.mark.slow
+def test_the_installed_wheel_runs_the_demo(built: Path, tmp_path: Path) -> None:
+    """In an environment of its own, which borrows from this one everything but headtool."""
+    place = tmp_path / "environment"
+    venv.create(place, with_pip=False)
+    python = place / ("Scripts" if os.name == "nt" else "bin") / "python"
+    (site,) = place.glob("[Ll]ib/**/site-packages")
+    # A path in a .pth file is searched, but .pth files in it (an editable headtool) are not read.
+    (site / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
+    install = ["install", "--quiet", "--no-deps", "--no-index", "--ignore-installed", str(built)]
+    environment = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "COLUMNS")
+    }
+
+    def run(*words: object) -> str:
+        done = subprocess.run(
+            [*map(str, words)],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    run(sys.executable, "-m", "pip", "--python", python, *install)
+    where = run(python, "-c", "import headtool; print(headtool.__file__)")
+    assert Path(where.strip()).is_relative_to(site)
+    small = ("--limit", 16, "--draws", 2, "--resamples", 50, "--steps", "50%")
+    gates = ("--set", "gates.steps=5")
+    command = python.with_name("headtool")
+    assert "agreement" in run(command, *demo(), *small, *gates, "--out", "demo")
+    page = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert "<!doctype html>" in page
+    held = run(command, "show", "demo")
+    assert "report.html" in held
+    assert "gradient" in run(command, "methods")
