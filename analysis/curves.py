@@ -260,7 +260,17 @@ def _test(
 def _drawn_test(
     bootstrap: CurveBootstrap | CurveEnsemble, test: DrawTest, *, alpha: float
 ) -> dict[str, object]:
+    """A method among the draws of a plan; how far above them, by whole curves where these exist."""
     first = _first(bootstrap)
+    standing = _standing(test.tally, test.plan.examples)
+    places = {
+        line.method: number
+        for number, line in enumerate(bootstrap.lines)
+        if line.kind == test.kind and not line.again
+    }
+    if test.baseline in places:
+        seen = _test(bootstrap, places[test.method], places[test.baseline], alpha=alpha)
+        return {**seen, "p": np.nan, **standing}
     drawn = test.resampled(first.resamples, first.seed)
     low, high = percentile_interval(drawn[:, None], level=1 - alpha)
     return {
@@ -271,7 +281,7 @@ def _drawn_test(
         "low": float(low[0]),
         "high": float(high[0]),
         "p": np.nan,
-        **_standing(test.tally, test.plan.examples),
+        **standing,
     }
 
 

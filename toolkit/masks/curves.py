@@ -30,7 +30,7 @@ __all__ = [
 Closed = NDArray[np.bool_]
 
 _MOST_STEPS = 100_000
-_SHOWN = 3  # draws of random masks whose curves are shown where comparisons have their own
+_SHOWN = 5  # draws of random masks whose curves are shown where comparisons have their own
 
 
 def budgets_of(steps: str, heads: int, *, most: int | None = None) -> tuple[int, ...]:

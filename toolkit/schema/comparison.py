@@ -192,9 +192,10 @@ COMPARISON = (
         "either direction and against either sort of masks, has probability alpha at most. `p` is "
         "no evidence of that: it holds for the masks drawn, and asks whether these very masks "
         "differ on other examples. If the draws are made until the comparison is settled (the "
-        "default), rows with random masks have no `p`, their areas are measured on the points and "
-        "examples of the draws (`draws_plan` among the settings), and only methods that are better "
-        "than `random` have a row with matched masks. "
+        "default), rows with random masks have no `p`, and only methods that are better than "
+        "`random` have a row with matched masks, whose area is measured on the points and examples "
+        "of the draws (`draws_plan` among the settings); the area over `random` is that of the "
+        "curves. "
         "With replicates, curves of the kind `all` are averaged over the models.",
         key=("kind", "method_x", "method_y"),
     ),
