@@ -364,3 +364,21 @@ def test_a_full_disk_is_said_whichever_library_writes(
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
         assert not (tmp_path / "new").exists()
+
+
+def test_a_tokenizer_that_finds_the_disk_full(
+    nli: ModelAdapter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its library raises a bare exception; anything else that it raises is a bug."""
+    pruned, said = prune(nli, mask_of(nli, "enc-self.0.2")), "a bug"
+
+    def full(*_: object, **__: object) -> None:
+        raise Exception(said)
+
+    monkeypatch.setattr(type(nli.tokenizer), "save_pretrained", full)
+    with pytest.raises(Exception, match="a bug"):
+        save_pruned(pruned, tmp_path / "model", source={}, force=False)
+    said = "No space left on device (os error 28)"
+    with pytest.raises(HeadtoolError, match=r"cannot write .*model: No space left on device;"):
+        save_pruned(pruned, tmp_path / "model", source={}, force=False)
+    assert list(tmp_path.iterdir()) == []

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -69,7 +72,8 @@ class HuggingFaceModel(HuggingFaceNetwork):
     def save(self, folder: Path) -> Mapping[str, Any]:
         """Write a folder that ``from_pretrained`` reads; see `ModelAdapter.save`."""
         cast(Any, self.module).save_pretrained(folder)
-        self.tokenizer.save_pretrained(folder)
+        with _system_errors():
+            self.tokenizer.save_pretrained(folder)
         return {}  # the configuration says what was removed
 
     def generator(self, search: Search) -> HuggingFaceGenerator:
@@ -91,3 +95,16 @@ class HuggingFaceModel(HuggingFaceNetwork):
     def export(self, *, batch: int, length: int) -> tuple[nn.Module, dict[str, Tensor]]:
         """Leave caches out, which are no tensors; see `ModelAdapter.export`."""
         return exported(self, batch=batch, length=length)
+
+
+@contextlib.contextmanager
+def _system_errors() -> Iterator[None]:
+    """Raise an `OSError` where tokenizers, which has no class for it, says "(os error 28)"."""
+    try:
+        yield
+    except Exception as error:
+        found = re.search(r"\(os error (\d+)\)$", str(error))
+        if type(error) is not Exception or found is None:
+            raise
+        number = int(found[1])
+        raise OSError(number, os.strerror(number)) from error
