@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
+from safetensors import SafetensorError
 
 from ..support.damage import Edit, complaint, edit_json, set_in, write
 
@@ -147,3 +148,113 @@ def test_a_translation_model_that_starts_nowhere(
     complaint(
         headtool, workplace, ["score", "--model", "model", "--data", "a.txt,a.txt", "--out", "new"]
     )
+
+
+def test_a_treebank_with_tokens_beyond_the_embeddings(
+    headtool: Callable[..., Any], bert: Path, workplace: Path
+) -> None:
+    shutil.copytree(bert, workplace / "model")
+    with_word(workplace / "model")
+    line = "1\tsplendid\t_\tADJ\t_\t_\t2\tamod\t_\t_\n2\tfilm\t_\tNOUN\t_\t_\t0\troot\t_\t_\n\n"
+    (workplace / "dev.conllu").write_text(f"# text = splendid film\n{line}")
+    words = ["roles", "--model", "model", "--treebank", "dev.conllu", "--out", "new"]
+    message = complaint(headtool, workplace, words)
+    assert "gives the token number 38" in message
+    assert "resize_token_embeddings" in message
+
+
+def test_translations_with_tokens_beyond_the_embeddings(
+    headtool: Callable[..., Any], bart: Path, workplace: Path
+) -> None:
+    shutil.copytree(bart, workplace / "model")
+    with_word(workplace / "model")
+    (workplace / "a.txt").write_text("good film\n")
+    (workplace / "b.txt").write_text("splendid film\n")
+    for pair in ("a.txt,b.txt", "b.txt,a.txt"):
+        message = complaint(
+            headtool, workplace, ["score", "--model", "model", "--data", pair, "--out", "new"]
+        )
+        assert "gives the token number 38" in message
+
+
+ROPE = {
+    "a word": {"rope_type": "linear", "factor": "x"},
+    "no factor": {"rope_type": "linear"},
+    "unknown": {"rope_type": "spiral", "factor": 2.0},
+    "of yarn": {"rope_type": "yarn", "factor": -1, "beta_fast": "x"},
+    "no type": {"rope_type": None, "factor": 2.0},
+}
+
+
+@pytest.mark.parametrize("name", [*ROPE, "a list", "theta"])
+def test_positions_that_cannot_be(
+    headtool: Callable[..., Any], llama: Path, workplace: Path, name: str
+) -> None:
+    shutil.copytree(llama, workplace / "model")
+    if name == "theta":
+        set_in(CONFIG, rope_parameters={"rope_type": "default", "rope_theta": "x"})(
+            workplace / "model"
+        )
+    else:
+        set_in(CONFIG, rope_scaling=ROPE.get(name, [1]), rope_parameters=ROPE.get(name, [1]))(
+            workplace / "model"
+        )
+    (workplace / "book.txt").write_text("a good film . " * 20)
+    words = ["score", "--model", "model", "--data", "book.txt", "--out", "new"]
+    assert "model" in complaint(headtool, workplace, words)
+
+
+@pytest.mark.parametrize(
+    "content", [b"[1]", b"{", b'{"peft_type": "LORA"}', b'{"base_model_name_or_path": 3}']
+)
+def test_adapter_settings_that_cannot_be(
+    headtool: Callable[..., Any], bert: Path, workplace: Path, content: bytes
+) -> None:
+    shutil.copytree(bert, workplace / "model")
+    (workplace / "model" / "adapter_config.json").write_bytes(content)
+    (workplace / "good.tsv").write_text("text\tlabel\na good film\t1\nbad plot\t0\n")
+    done = headtool("score", "--model", "model", "--data", "good.tsv", "--method", "magnitude")
+    assert done.code in (0, 2)
+    if done.code:
+        assert done.err.count("\n") == 1
+        assert done.err.startswith("error: ")
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_beams": "x"},
+        {"num_beams": 0},
+        {"length_penalty": "x"},
+        {"max_length": "x"},
+        {"eos_token_id": 10**9, "forced_eos_token_id": 10**9},
+        {"forced_bos_token_id": {}},
+        {"decoder_start_token_id": []},
+        {"bad_words_ids": [1]},
+        {"suppress_tokens": ["x"]},
+    ],
+    ids=lambda value: next(iter(value)),
+)
+def test_generation_settings_that_cannot_be_followed(
+    headtool: Callable[..., Any], bart: Path, workplace: Path, settings: dict[str, object]
+) -> None:
+    shutil.copytree(bart, workplace / "model")
+    set_in("generation_config.json", **settings)(workplace / "model")
+    (workplace / "a.txt").write_text("good film\nbad plot\n")
+    words = ["ablate", "--model", "model", "--data", "a.txt,a.txt", "--metric", "bleu"]
+    message = complaint(headtool, workplace, [*words, "--out", "new"])
+    assert "model" in message
+
+
+def test_a_pruned_model_that_finds_no_room(
+    headtool: Callable[..., Any], bert: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise SafetensorError("Error while serializing: I/O error: No space left on device")
+
+    mask = {"schema": "headtool/mask/1", "closed": ["enc-self.0.1"]}
+    (workplace / "mask.json").write_text(json.dumps(mask))
+    monkeypatch.setattr(transformers.modeling_utils, "safe_save_file", full)
+    words = ["prune", "--model", bert, "--mask", "mask.json", "--out", "deep/small"]
+    message = complaint(headtool, workplace, list(map(str, words)))
+    assert "cannot write deep/small: Error while serializing: I/O error: No space left" in message

@@ -167,7 +167,9 @@ def check_parts(spec: str, module: nn.Module, tokenizer: Any) -> None:
     _run(spec, module, ids[: int(min(length, 5))])
 
 
-def check_ids(spec: str, module: nn.Module, rows: Iterable[Sequence[int]]) -> None:
+def check_ids(
+    spec: str, module: nn.Module, rows: Iterable[Sequence[int]], *, written: bool = False
+) -> None:
     """Refuse token numbers that the model has no embeddings for.
 
     Parameters
@@ -178,13 +180,15 @@ def check_ids(spec: str, module: nn.Module, rows: Iterable[Sequence[int]]) -> No
         The model.
     rows
         Token numbers of some texts.
+    written
+        Whether the model is to write these texts; else it reads them.
 
     Raises
     ------
     HeadtoolError
         Naming the largest number.
     """
-    known = _embedded(module)
+    known = _written(module) if written else _embedded(module)
     largest = max((max(row, default=0) for row in rows), default=0)
     if known is not None and largest >= known:
         raise HeadtoolError(
@@ -201,6 +205,12 @@ def _embedded(module: Any) -> int | None:
     except NotImplementedError:
         return None
     return table.num_embeddings if isinstance(table, nn.Embedding) else None
+
+
+def _written(module: Any) -> int | None:
+    """Tokens that the model can write; None where it does not say."""
+    layer = module.get_output_embeddings()
+    return layer.out_features if isinstance(layer, nn.Linear) else None
 
 
 def _run(spec: str, module: Any, ids: list[int]) -> None:

@@ -112,6 +112,8 @@ class HuggingFaceNetwork(ModelAdapter):
         else:
             rows, truncated = self._encode_labelled(data)
         check_ids(self.spec, self.module, (row["input_ids"] for row in rows))
+        if wanted == "translation":
+            check_ids(self.spec, self.module, (row["labels"] for row in rows), written=True)
         lengths = [max(len(row["input_ids"]), len(row.get("labels", ()))) for row in rows]
         return Examples(data, tuple(rows), np.asarray(lengths), batch_tokens, truncated)
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from headtool.heads import Kind
 from headtool.models.examples import Batch, Row
+from headtool.models.huggingface.checking import check_ids
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.models.pieces import Cut, Pieces, Span, align, trimmed, unmarked
 
@@ -90,6 +91,7 @@ class HuggingFacePieces(Pieces[HuggingFaceNetwork]):
         fast = bool(self.tokenizer.is_fast)
         encoded = dict(self.tokenizer(text, return_offsets_mapping=fast, verbose=False))
         encoded.pop("attention_mask", None)
+        check_ids(self.model.spec, self.model.module, [encoded["input_ids"]])
         spans: list[Span] | None
         if fast:
             offsets = encoded.pop("offset_mapping")
