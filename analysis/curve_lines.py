@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ def lines_of(
     number: Callable[[HeadMask], int],
     *,
     again_tied: Mapping[str, NDArray[np.bool_]] | None = None,
+    again_at: Sequence[int] | None = None,
 ) -> list[Line]:
     """Turn masks into curves, giving every mask its number.
 
@@ -54,6 +55,8 @@ def lines_of(
         Gives a mask its number, such as `MaskNumbers.add`.
     again_tied
         As `CurveMasks.tied`, of `again`.
+    again_at
+        Places of the points that `again` is measured at; None for all.
     """
 
     def numbers(closed: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -62,17 +65,17 @@ def lines_of(
         return np.array(found, dtype=np.int64).reshape(closed.shape[:-1])
 
     total = masks.sites.n_heads
+    everywhere = range(len(masks.budgets))
     lines = []
     for chosen, tied, is_again in (
         (masks.closed, masks.tied, False),
         (again, again_tied or {}, True),
     ):
         for name, closed in chosen.items():
-            orders = numbers(tied[name]) if name in tied else None
-            own = numbers(closed)
-            lines.append(
-                Line(masks.kind, name, masks.budgets, total, own, again=is_again, orders=orders)
-            )
+            at = list(everywhere if again_at is None or not is_again else again_at)
+            orders = numbers(tied[name][:, at]) if name in tied else None
+            budgets, own = tuple(masks.budgets[place] for place in at), numbers(closed[at])
+            lines.append(Line(masks.kind, name, budgets, total, own, again=is_again, orders=orders))
     if len(masks.random):
         lines.append(Line(masks.kind, "random", masks.budgets, total, numbers(masks.random)))
         lines += [

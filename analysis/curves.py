@@ -206,8 +206,9 @@ def optimism(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFrame:
             for n, one in enumerate(lines)
             if not one.again and (one.kind, one.method) == (line.kind, line.method)
         )
-        first, second = bootstrap.deltas(line), bootstrap.deltas(lines[other])
-        drawn = bootstrap.sign * (bootstrap.drawn[number] - bootstrap.drawn[other])
+        at = [lines[other].budgets.index(budget) for budget in line.budgets]
+        first, second = bootstrap.deltas(line), bootstrap.deltas(lines[other])[at]
+        drawn = bootstrap.sign * (bootstrap.drawn[number] - bootstrap.drawn[other][:, at])
         low, high = percentile_interval(drawn, level=1 - alpha)
         columns = (first, second, bootstrap.sign * (first - second), low, high)
         for budget, share, *numbers in zip(

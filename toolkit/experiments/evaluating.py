@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from headtool.analysis.assembly import Findings
 from headtool.analysis.curve_lines import MaskNumbers, lines_of
+from headtool.analysis.draw_plan import inner_points
 from headtool.analysis.equivalence import check_margin
 from headtool.analysis.paired import Paired
 from headtool.experiments.effects import ablation_frame
@@ -69,6 +70,9 @@ def evaluate_chosen(setup: Setup, kept: Stages, roster: Roster, chosen: Chosen) 
             setup.model.sites,
             numbers.add,
             again_tied=_tied(setup, masks, again),
+            again_at=None
+            if setup.request.draws is not None
+            else inner_points(masks.budgets, masks.sites.n_heads),
         )
     ]
     outcomes = _outcomes(setup, kept, "curves", first, numbers.masks)

@@ -1,0 +1,180 @@
+"""Random masks drawn until it is settled: which ones, how many, and the same however it is run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import headtool
+from headtool.analysis.draw_plan import DrawPlan
+from headtool.analysis.draws import adjust_chains
+from headtool.engine.evaluation import evaluate
+from headtool.experiments import stages
+from headtool.experiments.setup import set_up
+from headtool.heads import HeadMask
+from headtool.masks.curves import layers_of, matched_closed, random_closed
+
+MODEL = "builtin:nli"
+ASKED = {
+    "methods": ["ablation", "magnitude"],
+    "metric": "loss",
+    "limit": 200,
+    "steps": "25%",
+    "resamples": 20,
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> headtool.Comparison:
+    return headtool.curve(MODEL, **ASKED)
+
+
+def literal_areas(closed, keys, draw):
+    """Areas of a method's masks and of the draws, each mask by itself on the plan's examples."""
+    setup = set_up(MODEL, name="curve", **ASKED)
+    family, examples = setup.families[0], setup.split.first
+    heads = family.sites.heads
+    labels = examples.data.columns["label"]
+    given = {"methods": 2, "alpha": 0.05, "seed": 0}
+    plan = DrawPlan.of(family.budgets, len(heads), labels, **given)
+    assert plan.examples == 12  # the least, so that no pilot changes it
+    points = [family.budgets.index(budget) for budget in plan.budgets]
+    rows = [closed[points], *(draw(key, plan.budgets, closed[points]) for key in keys)]
+    areas = np.zeros(len(rows))
+    for point, (part, weight) in enumerate(zip(plan.parts, plan.weights, strict=True)):
+        masks = [
+            HeadMask.without(setup.model.sites, [heads[i] for i in np.flatnonzero(row[point])])
+            for row in rows
+        ]
+        outcomes = evaluate(setup.model, examples.take(part), masks)
+        tokens = outcomes.whole["tokens"].sum()
+        areas -= (
+            weight * (outcomes.masked["loss"].sum(axis=1) - outcomes.whole["loss"].sum()) / tokens
+        )
+    return areas
+
+
+def closed_by(found: headtool.Comparison, method: str) -> np.ndarray:
+    kept = found.kept[found.kept["method"] == method]
+    return np.array([~rows["kept"].to_numpy() for _, rows in kept.groupby("budget")])
+
+
+@pytest.mark.parametrize("row", ["common", "matched"])
+def test_rows_count_the_draws_of_the_seed(found: headtool.Comparison, row: str) -> None:
+    tests = found.curve_tests.set_index(["method_x", "method_y"])
+    common = row == "common"
+    test = tests.loc["ablation", "random" if common else "random-matched:ablation"]
+    used = int(test["draws"])
+    keys = np.random.default_rng([0, 23 if common else 29]).random((used, 32))
+    layers = layers_of(set_up(MODEL, name="curve", **ASKED).sites)
+
+    def draw(key, budgets, closed):
+        if common:
+            return random_closed(key, budgets, layers, keep_one=False)
+        return matched_closed(closed, key, layers)
+
+    areas = literal_areas(closed_by(found, "ablation"), keys, draw)
+    assert test["draws_beaten"] == (areas[1:] < areas[0]).sum()
+    assert test["area"] == pytest.approx(areas[0] - areas[1:].mean(), abs=1e-6)
+    assert test["draw_passes"] == 12
+
+
+def test_only_methods_that_are_better_meet_matched_masks(found: headtool.Comparison) -> None:
+    tests = found.curve_tests
+    random = tests[tests["method_y"] == "random"].set_index("method_x")
+    assert list(random.index) == ["ablation", "magnitude"]
+    better = (random["p_draws_adjusted"] <= 0.05) & (2 * random["draws_beaten"] > random["draws"])
+    matched = tests[tests["method_y"].str.startswith("random-matched:")]
+    assert matched["method_x"].tolist() == list(better.index[better]) == ["ablation"]
+    assert random["draws"]["magnitude"] < random["draws"]["ablation"] == 79
+    chains = [
+        [random["p_draws"][name], *matched.loc[matched["method_x"] == name, "p_draws"], np.nan][:2]
+        for name in random.index
+    ]
+    expected = [value for row in adjust_chains(chains) for value in row if value == value]
+    both = tests[tests["draws"].notna()].sort_values("method_x")["p_draws_adjusted"]
+    assert sorted(both) == pytest.approx(sorted(expected))
+
+
+def test_rows_with_random_masks_have_no_p_that_holds_for_the_masks_drawn(
+    found: headtool.Comparison,
+) -> None:
+    tests = found.curve_tests
+    random = tests["method_y"].str.startswith("random")
+    assert tests.loc[random, ["p", "p_adjusted"]].isna().all(axis=None)
+    assert tests.loc[~random, ["p", "p_adjusted"]].notna().all(axis=None)
+    assert tests.loc[random, ["area", "low", "high"]].notna().all(axis=None)
+    assert found.settings["draws"] is None
+    assert found.settings["draws_plan"] == {
+        "most": 79,
+        "budgets": [8, 16, 24],
+        "examples": [4, 4, 4],
+    }
+    assert sorted(found.curve_draws["draw"].unique()) == [0, 1, 2]
+    assert not found.curve_draws["method"].str.startswith("random-matched").any()
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
+
+
+@pytest.mark.slow
+def test_an_interrupted_comparison_makes_the_same_draws(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {**ASKED, "limit": 60}
+    headtool.curve(MODEL, out=tmp_path / "whole", **asked)
+    measure, calls = stages.measure, []
+
+    def stopping(model, examples, masks, *given, store=None, **settings):
+        if "draws." in str(store and store.folder):
+            calls.append(len(masks))
+            if len(calls) == 5:
+                raise KeyboardInterrupt
+        return measure(model, examples, masks, *given, store=store, **settings)
+
+    monkeypatch.setattr(stages, "measure", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        headtool.curve(MODEL, out=tmp_path / "stopped", **asked)
+    monkeypatch.setattr(stages, "measure", measure)
+    headtool.curve(MODEL, out=tmp_path / "stopped", **asked)
+    assert files_of(tmp_path / "stopped") == files_of(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_whoever_runs_the_units_the_draws_are_the_same(found: headtool.Comparison) -> None:
+    def backwards(units, work):
+        for unit in reversed(units):
+            yield unit, work(unit)
+
+    again = headtool.curve(MODEL, execute=backwards, **ASKED)
+    for name, table in found.tables.items():
+        assert table.equals(again.tables[name]), name
+
+
+@pytest.mark.slow
+def test_each_kind_has_draws_of_its_own() -> None:
+    asked = {**ASKED, "limit": 8, "methods": ["magnitude"]}
+    found = headtool.curve("builtin:mt", per_kind=True, **asked)
+    random = found.curve_tests[found.curve_tests["method_y"] == "random"]
+    assert random["kind"].tolist() == ["all", "enc-self", "dec-self", "cross"]
+    assert random["p_draws_adjusted"].between(0, 1).all()
+
+
+def test_points_that_leave_no_choice_need_no_draws() -> None:
+    found = headtool.curve(MODEL, **{**ASKED, "steps": "100%"})
+    assert "random masks are left out" in "\n".join(found.settings["notes"])
+    assert found.curve_tests["method_y"].tolist() == ["magnitude"]
+
+
+def test_selection_on_the_same_examples_is_shown_at_the_points_of_the_draws() -> None:
+    asked = {**ASKED, "steps": "10%", "methods": ["magnitude", "confidence"], "limit": 16}
+    found = headtool.compare(MODEL, **asked)
+    assert found.optimism["budget"].unique().tolist() == [6, 16, 22]
+    every = headtool.compare(MODEL, draws=2, **asked).optimism
+    assert every["budget"].nunique() == 11
+    shared = every[every["budget"].isin(found.optimism["budget"])].reset_index(drop=True)
+    for column in ("selection", "evaluation", "optimism"):
+        np.testing.assert_allclose(found.optimism[column], shared[column], atol=1e-6)
