@@ -42,7 +42,7 @@ Meinshausen (2008), Hierarchical testing of variable importance.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -57,6 +57,7 @@ __all__ = [
     "DrawTest",
     "Tally",
     "adjust_chains",
+    "next_matched",
     "tally",
 ]
 
@@ -248,3 +249,28 @@ class DrawTest:
             taken = share > 0  # undefined values of a model that is not drawn do not count
             found[taken] += share[taken] * here[taken]
         return found
+
+
+def next_matched(
+    common: Mapping[str, DrawTest], matched: Mapping[str, DrawTest], alpha: float
+) -> list[str]:
+    """Name the methods whose turn it is to be compared with masks of their layers.
+
+    Parameters
+    ----------
+    common
+        By method, the settled comparison with masks of any heads.
+    matched
+        The same with masks of their layers, as far as they are made.
+    alpha
+        Level of claims.
+    """
+    chains = [
+        [test.tally.p, matched[name].tally.p if name in matched else math.nan]
+        for name, test in common.items()
+    ]
+    return [
+        name
+        for (name, test), (adjusted, _) in zip(common.items(), adjust_chains(chains), strict=True)
+        if name not in matched and adjusted <= alpha and test.tally.is_better
+    ]

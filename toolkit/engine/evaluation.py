@@ -63,7 +63,9 @@ def evaluate(
     chained
         Whether each mask starts from the mask before it instead of from the whole model: where they
         first differ. It pays where many heads are closed and few change from mask to mask. None:
-        in batches that leave room for few masks beside them.
+        in batches that leave room for few masks beside them; and examples that fit into one batch
+        are cut into several with little padding, which masks fill. It pays where most masks close
+        heads of the first layer.
     store
         Keeps finished units; those that it has already are not computed again.
     execute
@@ -105,7 +107,7 @@ def evaluate(
             chained=chained,
         ).run
 
-    units = cut(examples.batches(), len(masks))
+    units = cut(examples.batches(tight=chained is None), len(masks))
     for unit, result in run_units(
         units, prepare, label="evaluate", execute=execute, store=store, progress=progress
     ):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from headtool.analysis.assembly import Findings
 from headtool.analysis.draw_plan import DrawPlan
-from headtool.analysis.draws import DrawTest, adjust_chains
+from headtool.analysis.draws import DrawTest, next_matched
 from headtool.analysis.paired import Paired
 from headtool.experiments.replication import Replicated
 from headtool.experiments.setup import Setup
@@ -130,19 +130,7 @@ class _Draws:
         methods = list(self.places[0].closed)
         common = self._common(methods)
         matched: dict[str, DrawTest] = {}
-        while True:
-            chains = [
-                [common[name].tally.p, matched[name].tally.p if name in matched else np.nan]
-                for name in methods
-            ]
-            better = [
-                name
-                for name, (adjusted, _) in zip(methods, adjust_chains(chains), strict=True)
-                if adjusted <= self.setup.request.alpha and common[name].tally.is_better
-            ]
-            missing = [name for name in better if name not in matched]
-            if not missing:
-                break
+        while missing := next_matched(common, matched, self.setup.request.alpha):
             matched |= self._matched(missing)
         both = ((common[name], matched.get(name)) for name in methods)
         return [test for pair in both for test in pair if test is not None]

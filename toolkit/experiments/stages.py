@@ -269,8 +269,14 @@ class _Pool:
         self.rows: dict[HeadMask, Mapping[str, NDArray[np.float64]]] = {}
 
     def add(self, outcomes: Outcomes) -> None:
-        self.whole = outcomes.whole
-        self.rows |= {mask: outcomes.row(i) for i, mask in enumerate(outcomes.masks)}
+        rows = {mask: outcomes.row(i) for i, mask in enumerate(outcomes.masks)}
+        if self.whole is None:
+            self.whole = outcomes.whole
+        elif "loss" in self.whole:
+            # Rounding differs between batches: the change is taken within one.
+            shift = self.whole["loss"] - outcomes.whole["loss"]
+            rows = {mask: {**row, "loss": row["loss"] + shift} for mask, row in rows.items()}
+        self.rows |= rows
 
     def take(self, masks: Sequence[HeadMask]) -> Outcomes:
         assert self.whole is not None

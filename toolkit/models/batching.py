@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -19,6 +20,7 @@ def length_buckets(
     *,
     batch_tokens: int,
     max_examples: int | None = None,
+    most_padding: float = math.inf,
 ) -> list[npt.NDArray[np.int64]]:
     """Group examples into batches that hold little padding.
 
@@ -34,6 +36,8 @@ def length_buckets(
         that is longer on its own forms a batch of its own.
     max_examples
         Most examples of a batch.
+    most_padding
+        How much longer the longest example of a batch may be than its shortest, as a share.
 
     Returns
     -------
@@ -63,7 +67,8 @@ def length_buckets(
     for end, longest in enumerate(sizes[order].tolist()):
         # Ascending order: the example at `end` is the longest of the batch that it would join.
         joined = end - start + 1
-        if joined > 1 and (joined * longest > batch_tokens or joined > most):
+        full = joined * longest > batch_tokens or joined > most
+        if joined > 1 and (full or longest > (1 + most_padding) * sizes[order[start]]):
             batches.append(order[start:end])
             start = end
     if len(order):

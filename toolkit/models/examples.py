@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -29,6 +30,8 @@ __all__ = [
     "at_least_float32",
     "token_columns",
 ]
+
+_TIGHT = 0.2  # by how much lengths in a batch with hardly any padding differ
 
 Task = Literal["classification", "regression", "causal-lm", "masked-lm", "seq2seq"]
 
@@ -95,9 +98,19 @@ class Examples:
         """The first `n` examples."""
         return self.take(np.arange(min(n, len(self))))
 
-    def batches(self) -> list[NDArray[np.int64]]:
-        """Indices of the examples, batch by batch: similar lengths together, each exactly once."""
-        return length_buckets(self.lengths.tolist(), batch_tokens=self.batch_tokens)
+    def batches(self, *, tight: bool = False) -> list[NDArray[np.int64]]:
+        """Indices of the examples, batch by batch: similar lengths together, each exactly once.
+
+        Parameters
+        ----------
+        tight
+            Whether examples that would fit into one batch are still cut into several with hardly
+            any padding, for masks to fill.
+        """
+        lengths = self.lengths.tolist()
+        small = tight and len(lengths) * max(lengths, default=0) <= self.batch_tokens
+        padding = _TIGHT if small else math.inf
+        return length_buckets(lengths, batch_tokens=self.batch_tokens, most_padding=padding)
 
 
 @dataclass(frozen=True)
