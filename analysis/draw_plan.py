@@ -19,7 +19,7 @@ __all__ = ["DrawPlan", "draws_needed", "inner_points"]
 
 _POINTS = 3
 _LEAST_EXAMPLES = 12
-_NOISE = 0.25  # of the variance between masks
+_NOISE = 0.1  # of the variance between masks
 _FIRST_BLOCK = 20
 
 
@@ -188,7 +188,7 @@ def _by_class(classes: Sequence[object], size: int, seed: int) -> NDArray[np.int
 
 
 def _quiet_enough(pilot: Sequence[Paired], weights: Array) -> float:
-    """On how many examples the noise from these is a quarter of the variance between masks.
+    """On how many examples the noise from these is a tenth of the variance between masks.
 
     The noise is how differently masks do on the same example, from the jackknife's influences, so
     that it is defined for every metric.

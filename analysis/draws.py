@@ -29,7 +29,7 @@ from the level; what is left to choose is when to stop and what a draw is run on
 - An area needs few points: three, nearest to a quarter, a half and three quarters of the heads,
   each measured on other examples, so that an example costs a draw one pass. These are drawn by
   seed, by class. Together the draws may run at most as many passes as the methods' own curves,
-  and each sees at least twelve examples; fewer than that cap if noise from examples is a quarter
+  and each sees at least twelve examples; fewer than that cap if noise from examples is a tenth
   of the variance between masks or less, as draws that take no part in the test tell.
 
 References

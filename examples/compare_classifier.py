@@ -13,7 +13,7 @@ MODEL = "builtin:nli"
 DATA = ["builtin:nli/matched", "builtin:nli/mismatched"]
 
 
-def main(limit: int = 200, draws: int = 20) -> headtool.Comparison:
+def main(limit: int = 200, draws: int | None = None) -> headtool.Comparison:
     """Compare three methods and print what they found."""
     # Half of the first data set scores the heads. Everything below is measured on the other half,
     # and on the second data set, which comes from another domain.
@@ -38,10 +38,11 @@ def main(limit: int = 200, draws: int = 20) -> headtool.Comparison:
     print(found.agreement[["method_x", "method_y", "tau_b", "tau_b_p_within_layers"]])
     print(found.stability[["method", "tau_b"]])
 
-    # 4. Does a method beat random heads of the same layers? `area` is the mean advantage in
-    # accuracy over the pruning curve, with its interval and corrected p-value.
-    against = found.curve_tests[found.curve_tests["method_y"].str.startswith("random-matched")]
-    print(against[["method_x", "area", "low", "high", "p_adjusted", "draws_beaten"]])
+    # 4. Does a method beat random heads, and those that do, random heads of the same layers?
+    # `area` is the mean advantage in accuracy over the pruning curve, with its interval; the claim
+    # rests on how few draws do as well, corrected over the methods.
+    against = found.curve_tests[found.curve_tests["method_y"].str.startswith("random")]
+    print(against[["method_x", "area", "low", "high", "draws_beaten", "draws", "p_draws_adjusted"]])
 
     # 5. What is left of the accuracy, and which heads every method keeps, with half of them gone.
     half = found.settings["heads"] // 2
