@@ -197,9 +197,9 @@ def pilot_of(spread, noise, examples=900, masks=40):
 
 def test_examples_are_enough_where_their_noise_is_a_tenth_of_what_masks_differ():
     """Var of an area by examples: w1^2 + w2^2 + w3^2 times noise^2 over the examples of a point."""
-    plan = plan_of(900, pilot=pilot_of(0.2, 1.0))
+    plan = plan_of(900, pilot=pilot_of(0.2, 0.5))
     weights = plan.weights
-    expected = 3 * (weights @ weights) / (0.1 * (0.2 * weights.sum()) ** 2)
+    expected = 3 * 0.5**2 * (weights @ weights) / (0.1 * (0.2 * weights.sum()) ** 2)
     assert plan.examples == pytest.approx(expected, rel=0.5)
     assert plan.examples < plan_of(900).examples
     assert plan_of(900, pilot=pilot_of(1.0, 0.1)).examples == 12
