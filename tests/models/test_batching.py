@@ -69,3 +69,9 @@ def test_a_budget_below_one_is_refused(batch_tokens):
 def test_batches_below_one_example_are_refused():
     with pytest.raises(HeadtoolError, match="at least 1, got 0"):
         length_buckets([1], batch_tokens=1, max_examples=0)
+
+
+def test_little_padding_makes_more_batches() -> None:
+    lengths = [10, 12, 13, 30, 31, 0, 0]
+    batches = length_buckets(lengths, batch_tokens=1000, most_padding=0.2)
+    assert [[lengths[i] for i in batch] for batch in batches] == [[0, 0], [10, 12], [13], [30, 31]]

@@ -68,7 +68,8 @@ def length_buckets(
         # Ascending order: the example at `end` is the longest of the batch that it would join.
         joined = end - start + 1
         full = joined * longest > batch_tokens or joined > most
-        if joined > 1 and (full or longest > (1 + most_padding) * sizes[order[start]]):
+        padded_much = most_padding < math.inf and longest > (1 + most_padding) * sizes[order[start]]
+        if joined > 1 and (full or padded_much):
             batches.append(order[start:end])
             start = end
     if len(order):
