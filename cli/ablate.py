@@ -74,7 +74,7 @@ Fill = Annotated[
     typer.Option(
         "--replacement",
         metavar="NAME",
-        help="What a closed head puts out: zero, mean or resample.",
+        help="What a closed head puts out: zero, mean, resample or optimal.",
     ),
 ]
 

@@ -32,10 +32,15 @@ class Ablation(Method):
     translations that the model searches with the head closed; every other metric is of its
     predictions on the data set.
 
+    A closed head may put out zero, its mean, its output on another example, or (`optimal`) the
+    constant that gives the least loss with that head closed, trained on the same examples. The last
+    takes `optimal_steps` passes forwards and backwards of 16 examples for each head.
+
     References
     ----------
     Michel, Levy & Neubig 2019, "Are Sixteen Heads Really Better than One?", sec. 3.2;
-    McGrath et al. 2023, "The Hydra Effect", for why zero is not the only replacement.
+    McGrath et al. 2023, "The Hydra Effect", for why zero is not the only replacement;
+    Li & Janson 2024, "Optimal Ablation for Interpretability".
 
     Examples
     --------
@@ -66,10 +71,11 @@ class Ablation(Method):
     )
     replacement: str = option(
         "zero",
-        "what a closed head puts out: zero, its mean over the data set, or its output on another "
-        "example",
+        "what a closed head puts out: zero, its mean over the data set, its output on another "
+        "example, or the constant with the least loss",
         choices=REPLACEMENTS,
     )
+    optimal_steps: int = option(50, "steps of training for each head's constant")
     beam: int | None = option(
         None, "width of the beam, for bleu, chrf and ter; 1 is greedy; none: the model's own"
     )
@@ -85,10 +91,16 @@ class Ablation(Method):
         """Check the search as far as that needs no model."""
         if self.beam is not None and self.beam < 1:
             raise HeadtoolError(f"ablation.beam must be at least 1, got {self.beam}")
+        if self.optimal_steps < 1:
+            raise HeadtoolError(
+                f"ablation.optimal_steps must be at least 1, got {self.optimal_steps}"
+            )
 
     def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
         """The search is for metrics of translations, sacreBLEU's tokens for one of them."""
         found = {"length_penalty": "on a beam of 1"} if self.beam == 1 else {}
+        if self.replacement != "optimal":
+            found["optimal_steps"] = f"on replacement {self.replacement}"
         if metric is not None and (self.signal == "loss" or metric.name not in TRANSLATION_METRICS):
             found |= dict.fromkeys(("beam", "length_penalty"), "on a metric that does not decode")
         if metric is not None and (self.signal == "loss" or metric.name != "bleu"):
@@ -125,7 +137,7 @@ class Ablation(Method):
             masks,
             metric,
             search=search,
-            replacement=replacement(self.replacement, seed=job.seed),
+            replacement=replacement(self.replacement, seed=job.seed, steps=self.optimal_steps),
             execute=job.execute,
             progress=job.progress,
         )

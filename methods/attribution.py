@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from headtool.engine.differentiation import Rules, differentiate
-from headtool.engine.replacement import REPLACEMENTS, replacement
+from headtool.engine.replacement import replacement
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr
 from headtool.methods.relevance_rules import relevance_rules
@@ -25,14 +25,15 @@ class Attribution(Method):
     With ctx the head's output at the query tokens of an example, z what replaces it, and g the
     gradient of the example's loss with respect to ctx:
 
-    ``score_h = mean_b sum_t (z - ctx)[b, h, t] . g[b, h, t]``
+    ``score_h = |mean_b sum_t (z - ctx)[b, h, t] . g[b, h, t]|``
 
-    Positive means that the head helps; a higher score means more important. It estimates the score
-    of `ablation` with ``signal=loss`` and the same replacement, for all heads from one backward
-    pass (there the loss is per token, here per example), and is exact where the model is linear
-    after the head. With ``sign=absolute`` heads rank by the size of the mean. With a baseline of
-    zero this is `gradient` with ``granularity=example``, before absolute values are taken and
-    with the opposite sign.
+    A higher score means more important. With ``sign=signed`` the sign stays, and positive means
+    that the head helps: that estimates the score of `ablation` with ``signal=loss`` and the same
+    replacement, for all heads from one backward pass (there the loss is per token, here per
+    example), and is exact where the model is linear after the head. Heads with the most negative
+    scores are often not the ones to remove: far from the whole model the loss is not linear. With a
+    baseline of zero this is `gradient` with ``granularity=example``, which takes absolute values
+    before the mean instead of after it.
 
     ``backward=relp`` replaces gradients by coefficients of layer-wise relevance propagation
     (relevance patching): norms divide by a constant, activation functions follow the identity
@@ -61,7 +62,7 @@ class Attribution(Method):
         layer  head  score  stderr
     15      1     7  0.004   0.004
     2       0     2  0.004   0.004
-    16      2     0  0.002   0.002
+    1       0     1  0.002   0.002
     """
 
     name: ClassVar[str] = "attribution"
@@ -72,7 +73,7 @@ class Attribution(Method):
         "zero",
         "what replaces the head's output: zero, its mean over the data set, or its output on "
         "another example",
-        choices=REPLACEMENTS,
+        choices=("zero", "mean", "resample"),
     )
     backward: str = option(
         "gradient",
@@ -80,9 +81,9 @@ class Attribution(Method):
         choices=("gradient", "relp"),
     )
     sign: str = option(
-        "signed",
-        "whether the head helps or harms, or only how much it does",
-        choices=("signed", "absolute"),
+        "absolute",
+        "how much a head matters, or also whether it helps or harms",
+        choices=("absolute", "signed"),
     )
 
     def compute(self, job: Job) -> Scored:

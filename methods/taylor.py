@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.engine.differentiation import frozen
+from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
 from headtool.engine.units import Unit, UnitResult, cut, in_order, run_units
 from headtool.errors import HeadtoolError

@@ -83,7 +83,7 @@ def test_equals_the_slope_towards_the_replacement(
                 with torch.no_grad(), bert.intercept(move, batch):
                     losses.append(bert.forward(batch).losses.item())
             slopes[i, column] = (losses[0] - losses[1]) / (2 * step)
-    found = Attribution(baseline=baseline).score(bert, examples, seed=3).frame
+    found = Attribution(baseline=baseline, sign="signed").score(bert, examples, seed=3).frame
     np.testing.assert_allclose(found["score"], slopes.mean(axis=0), rtol=1e-5, atol=1e-8)
     np.testing.assert_allclose(
         found["stderr"], slopes.std(axis=0, ddof=1) / np.sqrt(6), rtol=1e-5, atol=1e-8
@@ -111,14 +111,15 @@ def test_equals_ablation_where_the_model_is_linear_after_the_head(
     model = Linear((1.5, -0.5))
     examples = model.encode(toy_data)
     expected = Ablation(signal="loss", replacement=baseline).score(model, examples, seed=5).frame
-    found = Attribution(baseline=baseline, backward=backward).score(model, examples, seed=5).frame
+    method = Attribution(baseline=baseline, backward=backward, sign="signed")
+    found = method.score(model, examples, seed=5).frame
     np.testing.assert_allclose(found["score"], expected["score"], rtol=1e-6)
     np.testing.assert_allclose(found["stderr"], expected["stderr"], rtol=1e-6)
 
 
 def test_zero_is_the_signed_gradient(bert: HuggingFaceModel, pairs: TextData) -> None:
     examples = bert.encode(pairs.head(1))
-    signed = Attribution().score(bert, examples).frame["score"]
+    signed = Attribution(sign="signed").score(bert, examples).frame["score"]
     sizes = Gradient(granularity="example", normalize="none").score(bert, examples).frame["score"]
     np.testing.assert_allclose(signed.abs(), sizes)
     assert signed.min() < 0 < signed.max()
@@ -138,7 +139,7 @@ def test_relp_propagates_as_lrp_with_constant_attention(
     model = Explained("tiny-bert", "classification", bert.module, bert.tokenizer)
     examples = model.encode(pairs)
     relevance = propagate(model, examples, rule="conservative").per_example
-    found = Attribution(backward="relp").score(model, examples).frame["score"]
+    found = Attribution(backward="relp", sign="signed").score(model, examples).frame["score"]
     np.testing.assert_allclose(found, relevance.mean(axis=0), rtol=1e-8)
-    plain = Attribution().score(model, examples).frame["score"]
+    plain = Attribution(sign="signed").score(model, examples).frame["score"]
     assert not np.allclose(plain, found, rtol=1e-2)

@@ -30,11 +30,12 @@ VARIANTS = [
     ("ablation", {"signal": "loss"}),
     ("ablation", {"signal": "loss", "replacement": "mean"}),
     ("ablation", {"signal": "loss", "replacement": "resample"}),
+    ("ablation", {"signal": "loss", "replacement": "optimal", "optimal_steps": "4"}),
     ("activation", {}),
     ("activation", {"variant": "contribution"}),
     ("attribution", {}),
     ("attribution", {"baseline": "mean", "backward": "relp"}),
-    ("attribution", {"baseline": "resample", "sign": "absolute"}),
+    ("attribution", {"baseline": "resample", "sign": "signed"}),
     ("confidence", {}),
     ("confidence", {"statistic": "entropy", "exclude": "none"}),
     ("confidence", {"exclude": "special"}),
@@ -136,8 +137,8 @@ def test_batch_size_order_and_padding_change_nothing(
     np.testing.assert_allclose(small["stderr"], reference["stderr"], rtol=1e-7, atol=1e-12)
     if options.get("granularity") in ("batch", "cumulative"):
         return  # their batches are consecutive examples, so order is part of the definition
-    if "resample" in options.values():
-        return  # donors are drawn by position in the data set
+    if {"resample", "optimal"} & set(options.values()):
+        return  # donors, and examples to train on, are drawn by position in the data set
     order = np.random.default_rng(0).permutation(len(pairs))
     moved = method.score(bert, bert.encode(pairs.take(order), batch_tokens=40)).frame
     np.testing.assert_allclose(moved["score"], reference["score"], rtol=1e-9, atol=1e-12)
@@ -241,7 +242,7 @@ def test_options_without_an_effect_are_told_and_refused(
         result = build(name, options).score(bert, bert.encode(pairs))
         return result.provenance["idle_options"]
 
-    assert idle("ablation") == ["beam", "length_penalty", "tokenize"]
+    assert idle("ablation") == ["beam", "length_penalty", "optimal_steps", "tokenize"]
     assert idle("gradient") == ["batch_size"]
     assert idle("gradient", granularity="batch") == []
     assert idle("gates", heads="3") == ["lambda", "penalty", "weight_lr"]

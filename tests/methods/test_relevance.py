@@ -12,7 +12,7 @@ import transformers as tf
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from headtool.engine.differentiation import frozen
+from headtool.engine.freezing import frozen
 from headtool.methods.relevance import propagate
 from headtool.methods.relevance_rules import RULES, relevance_rules
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
+from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
 from headtool.engine.replacement import Fill
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
@@ -20,7 +21,7 @@ from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 
-__all__ = ["Gradients", "Rules", "differentiate", "frozen"]
+__all__ = ["Gradients", "Rules", "differentiate"]
 
 Rules = Callable[[], contextlib.AbstractContextManager[None]]
 """Makes a context in which forward passes get changed gradients."""
@@ -155,22 +156,3 @@ def _gradients(
             found["per_example"][:, columns] = s.sum(dim=1).cpu().numpy()
             found["token_magnitude"][:, columns] = s.abs().sum(dim=1).cpu().numpy()
     return {"losses": result.losses.detach().double().cpu().numpy(), **found}
-
-
-@contextlib.contextmanager
-def frozen(module: nn.Module) -> Iterator[None]:
-    """Take no gradients of weights inside; afterwards everything is as it was.
-
-    Parameters
-    ----------
-    module
-        The model.
-    """
-    trainable = [weight for weight in module.parameters() if weight.requires_grad]
-    for weight in trainable:
-        weight.requires_grad_(False)
-    try:
-        yield
-    finally:
-        for weight in trainable:
-            weight.requires_grad_(True)

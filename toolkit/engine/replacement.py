@@ -2,13 +2,14 @@
 
 Zero is the usual ablation. Because later layers repair part of the damage, zeroing understates
 some heads (McGrath et al. 2023), so the mean over the data set and another example's output are
-offered as well.
+offered as well. Each of them also misleads the layers above, which were not trained on it; the
+constant that does least harm is the optimal one (Li & Janson 2024).
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,18 +17,31 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headtool.engine.freezing import frozen
 from headtool.errors import unknown
-from headtool.heads import AttentionSite
+from headtool.heads import AttentionSite, Head
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples
 from headtool.progress import Progress
 
-__all__ = ["REPLACEMENTS", "Fill", "Mean", "Replacement", "Resample", "Zero", "replacement"]
+__all__ = [
+    "REPLACEMENTS",
+    "Fill",
+    "Mean",
+    "Optimal",
+    "Replacement",
+    "Resample",
+    "Zero",
+    "replacement",
+]
 
 Fill = Callable[[Batch], Mapping[AttentionSite, Tensor] | None]
 """Per batch, what closed heads put out at each site, broadcastable to [B, T, H, D]."""
 
-REPLACEMENTS = ("zero", "mean", "resample")
+REPLACEMENTS = ("zero", "mean", "resample", "optimal")
+
+_TRAINED_ON = 16  # examples in a step towards optimal constants
+_LEARNING_RATE = 0.3  # in standard deviations of a head's output
 
 
 class Replacement(ABC):
@@ -64,22 +78,107 @@ class Mean(Replacement):
 
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
         """Average in one pass over the data."""
-        sums: dict[AttentionSite, Tensor] = {}
-        counts: dict[AttentionSite, int] = {}
-        batches = examples.batches()
-        with torch.inference_mode():
-            for index in progress(batches, total=len(batches), label="mean outputs"):
-                batch = model.collate(examples, index)
-
-                def add(site: AttentionSite, contexts: Tensor, batch: Batch = batch) -> None:
-                    real = batch.queries[site.kind].real
-                    sums[site] = sums.get(site, 0.0) + contexts[real].double().sum(dim=0)
-                    counts[site] = counts.get(site, 0) + int(real.sum())
-
-                with model.intercept(add, batch):
-                    model.forward(batch)
-        means = {site: (total / counts[site]).to(torch.float32) for site, total in sums.items()}
+        means = {
+            site: mean.to(torch.float32)
+            for site, (mean, _) in _moments(model, examples, progress).items()
+        }
         return lambda batch: means
+
+
+def _moments(
+    model: ModelAdapter, examples: Examples, progress: Progress
+) -> dict[AttentionSite, tuple[Tensor, Tensor]]:
+    """Mean output of each head over real query tokens, [H, D], and its spread, [H, 1]."""
+    sums: dict[AttentionSite, Tensor] = {}
+    squares: dict[AttentionSite, Tensor] = {}
+    counts: dict[AttentionSite, int] = {}
+    batches = examples.batches()
+    with torch.inference_mode():
+        for index in progress(batches, total=len(batches), label="mean outputs"):
+            batch = model.collate(examples, index)
+
+            def add(site: AttentionSite, contexts: Tensor, batch: Batch = batch) -> None:
+                real = batch.queries[site.kind].real
+                outputs = contexts[real].double()
+                sums[site] = sums.get(site, 0.0) + outputs.sum(dim=0)
+                squares[site] = squares.get(site, 0.0) + outputs.square().sum(dim=0)
+                counts[site] = counts.get(site, 0) + int(real.sum())
+
+            with model.intercept(add, batch):
+                model.forward(batch)
+    found = {}
+    for site, total in sums.items():
+        mean = total / counts[site]
+        variance = (squares[site] / counts[site] - mean.square()).clamp(min=0)
+        found[site] = mean, variance.mean(dim=1, keepdim=True).sqrt()
+    return found
+
+
+@dataclass(frozen=True)
+class Optimal(Replacement):
+    """The constant for which the loss is least with that head alone closed (Li & Janson 2024).
+
+    Each head's constant starts from its mean and takes `steps` steps of Adam, each on 16 examples
+    drawn from `seed`; the rate falls to zero. Heads do not see each other's constants, so where
+    several are closed at once, theirs are not optimal together.
+    """
+
+    seed: int = 0
+    steps: int = 50
+
+    def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
+        """Train the constants of all heads side by side, which share forward passes."""
+        moments = _moments(model, examples, progress)
+        shifts = {
+            site: torch.zeros_like(mean, requires_grad=True) for site, (mean, _) in moments.items()
+        }
+
+        def constants() -> dict[AttentionSite, Tensor]:
+            return {site: mean + spread * shifts[site] for site, (mean, spread) in moments.items()}
+
+        adam = torch.optim.Adam(shifts.values(), lr=_LEARNING_RATE)
+        rng = np.random.default_rng(self.seed)
+        rate = torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.0, total_iters=self.steps)
+        with frozen(model.module), torch.enable_grad():
+            for _ in progress(range(self.steps), total=self.steps, label="optimal outputs"):
+                count = min(_TRAINED_ON, len(examples))
+                batch = model.collate(examples, rng.choice(len(examples), count, replace=False))
+                room = examples.batch_tokens // int(examples.lengths[batch.index].max() * count)
+                heads = model.sites.heads
+                adam.zero_grad()
+                for start in range(0, len(heads), max(1, room)):
+                    some = heads[start : start + max(1, room)]
+                    wide = batch.repeated(len(some))
+                    with model.intercept(_Constants(some, constants(), count), wide):
+                        losses = model.forward(wide).losses
+                    torch.autograd.backward(losses.sum() / count)
+                adam.step()
+                rate.step()
+        found = {site: constant.detach() for site, constant in constants().items()}
+        return lambda batch: found
+
+
+@dataclass(frozen=True)
+class _Constants:
+    """Handler that gives each block of `rows` rows the constant of another head."""
+
+    heads: Sequence[Head]
+    constants: Mapping[AttentionSite, Tensor]
+    rows: int
+
+    def __call__(self, site: AttentionSite, contexts: Tensor) -> Tensor | None:
+        places = {
+            block: head.index
+            for block, head in enumerate(self.heads)
+            if (head.kind, head.layer) == (site.kind, site.layer)
+        }
+        if not places:
+            return None
+        changed = contexts.clone()
+        for block, index in places.items():
+            constant = self.constants[site][index].to(contexts)
+            changed[block * self.rows : (block + 1) * self.rows, :, index] = constant
+        return changed
 
 
 @dataclass(frozen=True)
@@ -139,16 +238,23 @@ def _align(contexts: Tensor, real: Tensor, wanted: int) -> Tensor:
     return contexts[rows, positions].clone()
 
 
-def replacement(name: str, *, seed: int = 0) -> Replacement:
+def replacement(name: str, *, seed: int = 0, steps: int = 50) -> Replacement:
     """Return the replacement of a name.
 
     Parameters
     ----------
     name
-        One of `REPLACEMENTS`: ``zero``, ``mean`` or ``resample``.
+        One of `REPLACEMENTS`: ``zero``, ``mean``, ``resample`` or ``optimal``.
     seed
-        Seed of the donors of ``resample``.
+        Seed of the donors of ``resample``, and of the examples for ``optimal``.
+    steps
+        Steps of training for ``optimal``.
     """
     if name not in REPLACEMENTS:
         raise unknown("replacement", name, REPLACEMENTS)
-    return {"zero": Zero(), "mean": Mean(), "resample": Resample(seed)}[name]
+    return {
+        "zero": Zero(),
+        "mean": Mean(),
+        "resample": Resample(seed),
+        "optimal": Optimal(seed, steps),
+    }[name]
