@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headtool.reports.contents.facts import alpha_of, margin_of, tested_effects
 from headtool.reports.contents.reach import reach_of
 from headtool.reports.contents.run import Contents, records
@@ -33,22 +35,40 @@ def _best(contents: Contents) -> str:
     if not groups:
         return ""
     won = [str(row["method_x"]) for row in groups["won"]]
-    if not won:
-        if len(contents.methods) == 1:
-            return f"{contents.methods[0]} is not shown to choose better than random masks"
-        return "no method is shown to choose better than random masks"
+    if len(contents.methods) == 1:
+        is_shown = "chooses" if won else "is not shown to choose"
+        return f"{contents.methods[0]} {is_shown} better than random masks"
+    beats = _beats(contents)
+    beaten = {loser for losers in beats.values() for loser in losers}
+    if won:
+        best = [method for method in won if method not in beaten] or won
+        which = "best" if len(best) < len(contents.methods) else "equally well"
+        return f"{listed(best)} {_choose(best)} {which}"
+    unbeaten = [method for method in beats if method not in beaten]
+    losers = [method for method in contents.methods if all(method in beats[m] for m in unbeaten)]
+    if unbeaten and losers:
+        return (
+            f"{listed(unbeaten)} {_choose(unbeaten)} better than {listed(losers)}, but no method "
+            "is shown to choose better than random masks"
+        )
+    return "no method is shown to choose better than random masks"
+
+
+def _beats(contents: Contents) -> dict[str, set[str]]:
+    """By method, the methods whose curves are worse than its own."""
     tests = contents.table("curve_tests")
     pairs = tests[(tests["kind"] == "all") & (tests["p_adjusted"] < alpha_of(contents))]
-    beaten = {
-        str(row["method_y"] if row["area"] > 0 else row["method_x"])
-        for row in records(pairs)
-        if not str(row["method_y"]).startswith("random")
-    }
-    best = [method for method in won if method not in beaten] or won
-    if len(contents.methods) == 1:
-        return f"{best[0]} chooses better than random masks"
-    which = "best" if len(best) < len(contents.methods) else "equally well"
-    return f"{listed(best)} {'chooses' if len(best) == 1 else 'choose'} {which}"
+    found: dict[str, set[str]] = {}
+    for row in records(pairs):
+        pair = str(row["method_x"]), str(row["method_y"])
+        if pair[1] in contents.methods:
+            better, worse = pair if row["area"] > 0 else pair[::-1]
+            found.setdefault(better, set()).add(worse)
+    return found
+
+
+def _choose(methods: Sequence[str]) -> str:
+    return "chooses" if len(methods) == 1 else "choose"
 
 
 def _share(contents: Contents) -> str:

@@ -175,7 +175,7 @@ def _areas(contents: Contents) -> list[Figure]:
                 row["low"],
                 row["high"],
                 method_class(contents, str(row["method_x"])),
-                f"p {bare_p_value(row['p_adjusted'])}",
+                f"p {bare_p_value(row['p_draws_adjusted'])}",
             )
             for _, row in against[part].iterrows()
         ]
@@ -190,7 +190,8 @@ def _areas(contents: Contents) -> list[Figure]:
             panels.append(Panel(drawing, title=title))
     caption = (
         "How much better each method's curve is than that of random masks, on average over all "
-        "shares removed, with its interval and adjusted p-value."
+        "shares removed, with its interval; p, corrected, says whether a random draw could do as "
+        "well, or as badly."
     )
     return [Figure(panels, caption)]
 

@@ -48,6 +48,20 @@ def test_masks_that_match_layers_are_no_reason_to_call_a_method_best(contents: C
     assert text.startswith("No method is shown to choose better than random masks")
 
 
+def test_methods_differ_though_none_is_shown_to_beat_random_masks(contents: Contents) -> None:
+    tests = contents.table("curve_tests")
+    pair = (tests["method_x"] == "gradient") & (tests["method_y"] == "confidence")
+    lost = tests.assign(
+        p_adjusted=tests["p_adjusted"].where(~pair, 0.01),
+        p_draws_adjusted=tests["p_draws_adjusted"].where(tests["p_draws_adjusted"].isna(), 1.0),
+    )
+    assert float(lost.loc[pair, "area"].iloc[0]) > 0
+    assert headline(with_tables(contents, curve_tests=lost)).startswith(
+        "Gradient chooses better than confidence, but no method is shown to choose better than "
+        "random masks; "
+    )
+
+
 def test_a_dip_does_not_end_what_can_go_unless_the_band_does(contents: Contents) -> None:
     curves = on_many_examples(contents).table("curves")
     first = sorted(curves["share"].unique())[1]
