@@ -338,7 +338,8 @@ def read_run(folder: Path | str) -> Run:
         raise HeadtoolError(f"{folder} is no headtool run: it has no {MANIFEST}") from None
     schema = manifest.get("schema") if isinstance(manifest, dict) else None
     if schema != SCHEMA:
-        raise HeadtoolError(f"{path} has the schema {schema!r}; this version reads {SCHEMA!r}")
+        shown = repr(schema)[:60]
+        raise HeadtoolError(f"{path} has the schema {shown}; this version reads {SCHEMA!r}")
     if not isinstance(manifest.get("tables"), dict):
         raise HeadtoolError(f"{path} is damaged: it lists no tables")
     check_manifest(manifest, str(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +36,16 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     record: dict[str, Any] = read_json(path)
     schema = record.get("schema") if isinstance(record, dict) else None
     if schema != SCHEMA:
-        raise HeadtoolError(f"{path} has the schema {schema!r}; this version reads {SCHEMA!r}")
+        shown = repr(schema)[:60]
+        raise HeadtoolError(f"{path} has the schema {shown}; this version reads {SCHEMA!r}")
     files = record.get("files")
     if not isinstance(files, dict) or record.get("form") not in ("pruned", "baked"):
         raise HeadtoolError(f"{path} is damaged: it describes no weights")
     for name, expected in files.items():
         file = folder / Path(name).name
-        if not file.is_file() or describe_file(file) != expected:
+        if not os.path.isfile(file) or describe_file(file) != expected:
             raise HeadtoolError(
-                f"{path} does not fit {file.name}: the weights are missing or not those that it "
+                f"{path} does not fit {file.name[:100]!r}: the weights are missing or not those that it "
                 "describes; restore them, or prune the model again"
             )
     return record
