@@ -44,8 +44,9 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     for name, expected in files.items():
         file = folder / Path(name).name
         if not os.path.isfile(file) or describe_file(file) != expected:
+            shown = repr(file.name[:100])[1:-1]  # on one line, whatever it holds
             raise HeadtoolError(
-                f"{path} does not fit {file.name[:100]!r}: the weights are missing or not those that it "
+                f"{path} does not fit {shown}: the weights are missing or not those that it "
                 "describes; restore them, or prune the model again"
             )
     return record
