@@ -126,6 +126,7 @@ def describe_method(name: str) -> Description:
 
     Examples
     --------
+    >>> from headtool.methods import describe_method
     >>> describe_method("gradient").options[0].name
     'granularity'
     """

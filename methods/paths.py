@@ -38,6 +38,7 @@ def midpoints(steps: int) -> list[float]:
 
     Examples
     --------
+    >>> from headtool.methods.paths import midpoints
     >>> midpoints(2)
     [0.25, 0.75]
     """
