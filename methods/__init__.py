@@ -130,10 +130,11 @@ def describe_method(name: str) -> Description:
     >>> describe_method("gradient").options[0].name
     'granularity'
     """
-    if name not in BUILTIN:
+    found = _catalogue().get(name)
+    if found is None:
         return get_method(name).described()
     _registered()  # a name taken twice is an error
-    return _catalogue()[name]
+    return found
 
 
 def method_doc(name: str) -> str:
@@ -149,7 +150,7 @@ def method_doc(name: str) -> str:
     HeadtoolError
         As `describe_method`.
     """
-    if name not in BUILTIN:
+    if name not in _catalogue():
         return inspect.getdoc(get_method(name)) or ""
     module, _, attribute = BUILTIN[name].partition(":")
     source = Path(__file__).parent / f"{module.rpartition('.')[2]}.py"

@@ -100,7 +100,7 @@ REFUSED = [
     ("none", ["none is no headtool run"]),
     ("dev.conllu", ["dev.conllu"]),
     ("older", ["older/roles.parquet was written by another version", "'guess'"]),
-    ("headless", ["headless is damaged", "which model"]),
+    ("headless", ["headless", "is damaged", "model"]),
     ("decoder", ["decoder has roles of dec-self heads", "enc-self", "same kinds"]),
 ]
 

@@ -34,6 +34,8 @@ KEYS = {
         "rank_stability": "rank_stability",
     },
     "methods": {},
+    "env": {"env": "env"},
+    "show": {"tables": "tables"},
 }
 CSV = {
     "score": "scores",
@@ -50,6 +52,8 @@ CSV = {
     "dynamics": "checkpoint_curves",
     "speed": "speed",
     "heads": "heads",
+    "env": "env",
+    "show": "tables",
     "methods": "options",
 }
 
@@ -81,6 +85,8 @@ def commands(
     return [
         ("heads", ("heads", "--model", bert)),
         ("methods", ("methods",)),
+        ("env", ("env",)),
+        ("show", ("show", "ablated")),
         ("score", ("score", *here, "--method", "gradient,fisher", "--set", "fisher.heads=3")),
         (
             "score",
