@@ -294,6 +294,19 @@ def test_curve_gives_the_same_curves_as_compare(compare: Callable[..., Any]) -> 
 
 
 @pytest.mark.slow
+def test_auto_leaves_the_draws_open_as_none_does(
+    compare: Callable[..., Any], bert: Path, reviews: Path
+) -> None:
+    document = json.loads(compare("--draws", "auto", "--format", "json", command="curve").out)
+    assert document["provenance"]["draws"] is None
+    found = comparing.curve(str(bert), str(reviews), steps="25%", resamples=50)
+    assert document["curve_tests"] == found.document()["curve_tests"]
+    assert document["provenance"]["draws_plan"] == found.settings["draws_plan"]
+    refused = compare("--draws", "some")
+    assert refused.code == 2
+    assert "--draws must be a whole number, got 'some'" in refused.err
+
+
 def test_no_draws_no_baselines(compare: Callable[..., Any]) -> None:
     document = json.loads(compare("--draws", 0, "--format", "json", command="curve").out)
     assert {row["method"] for row in document["curves"]} == {"gradient"}

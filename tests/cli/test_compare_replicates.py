@@ -109,6 +109,20 @@ def test_curves_are_those_of_a_comparison_of_the_replicate_alone(
     assert whole.to_dict() == pytest.approx(alone.settings["whole"][str(reviews)])
 
 
+def test_draws_until_it_is_settled_are_the_same_for_all_models(
+    bert: Path, second: Path, reviews: Path
+) -> None:
+    asked = {"methods": ["magnitude"], "steps": "25%", "resamples": 10, "metric": "loss"}
+    both = comparing.compare(str(bert), str(reviews), replicates=[str(second)], **asked)
+    first, other = (comparing.compare(str(bert), str(reviews), **asked) for _ in range(2))
+    (row,) = both.curve_tests.query("method_y == 'random'").to_dict("records")
+    assert row["draws"] >= 1
+    assert 0 < row["p_draws_adjusted"] <= 1
+    assert both.settings["draws_plan"] == first.settings["draws_plan"]
+    assert len(both.replicate_curves["model"].unique()) == 2
+    assert first.curve_tests.equals(other.curve_tests)
+
+
 def test_curve_tests_average_over_the_models(found: Comparison) -> None:
     curves = found.replicate_curves
     for row in found.curve_tests.to_dict("records"):
