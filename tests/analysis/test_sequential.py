@@ -204,6 +204,7 @@ def test_bonferroni_keeps_the_error_over_all_heads():
     assert wrong / trials <= at_most(0.05, trials)
 
 
+@pytest.mark.slow
 def test_e_bh_keeps_the_share_of_false_claims_and_stops_earlier():
     rng = np.random.default_rng(7)
     trials, shares, examples = 60, [], {"e-bh": 0, "bonferroni": 0}

@@ -389,6 +389,7 @@ def test_there_is_something_to_break() -> None:
     assert QUALITY["noisy"][2] < QUALITY["test"][2] - 15
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:Support for mismatched key_padding_mask:UserWarning")
 def test_every_kind_of_attention_matters_and_heads_differ(loaded: tuple[Any, Any]) -> None:
     from headtool.builtin.train_mt import measure

@@ -307,6 +307,7 @@ def test_auto_leaves_the_draws_open_as_none_does(
     assert "--draws must be a whole number, got 'some'" in refused.err
 
 
+@pytest.mark.slow
 def test_no_draws_no_baselines(compare: Callable[..., Any]) -> None:
     document = json.loads(compare("--draws", 0, "--format", "json", command="curve").out)
     assert {row["method"] for row in document["curves"]} == {"gradient"}

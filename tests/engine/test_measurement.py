@@ -97,6 +97,7 @@ def test_the_built_in_model_scores_as_in_fairseq_and_sacrebleu(
         assert 0 < score < 100
 
 
+@pytest.mark.slow
 def test_a_trained_model_scores_as_in_fairseq_and_sacrebleu(shared: Path) -> None:
     """Raw text through sentencepiece, and fairseq's binary data, beam 5."""
     with silence():

@@ -17,6 +17,7 @@ def model() -> ModelAdapter:
     return headtool.load_model("builtin:nli", device="cpu")
 
 
+@pytest.mark.slow
 def test_results_choose_as_their_runs_do(model: ModelAdapter, tmp_path: Path) -> None:
     ablation = headtool.ablate(model, limit=16, metric="loss", out=tmp_path / "ablation")
     scoring = headtool.score(model, methods=["magnitude"], limit=16, out=tmp_path / "scores")

@@ -83,7 +83,7 @@ def test_damage_is_noticed(tmp_path: Path) -> None:
         headtool.show(run)
     manifest = json.loads((run / "manifest.json").read_text())
     (run / "manifest.json").write_text(json.dumps(manifest | {"provenance": [1]}))
-    with pytest.raises(HeadtoolError, match="has no provenance"):
+    with pytest.raises(HeadtoolError, match="'provenance' must be an object"):
         headtool.show(run)
     with pytest.raises(HeadtoolError, match="no headtool run"):
         headtool.show(tmp_path)

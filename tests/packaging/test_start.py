@@ -70,6 +70,7 @@ def test_help_imports_nothing_heavy(arguments: tuple[str, ...]) -> None:
     assert "numpy" not in found or "--help" not in arguments
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -87,6 +87,7 @@ def test_by_default_it_lies_in_the_run(run: Path, form: str) -> None:
     assert place.is_dir() == bool(FORMATS[form][1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", QUICK)
 def test_an_existing_one_is_replaced_by_force_only(run: Path, tmp_path: Path, form: str) -> None:
     out = tmp_path / "deep" / "er" / "report"

@@ -169,6 +169,7 @@ def described() -> Iterator[tuple[str, str, str]]:
                     yield name, column.name, column.type
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted({name for name, _, _ in described()}))
 def test_columns_of_another_type_are_refused(run: Path, name: str) -> None:
     frame = pd.read_parquet(run / f"{name}.parquet")

@@ -121,6 +121,11 @@ class Optimal(Replacement):
     Each head's constant starts from its mean and takes `steps` steps of Adam, each on 16 examples
     drawn from `seed`; the rate falls to zero. Heads do not see each other's constants, so where
     several are closed at once, theirs are not optimal together.
+
+    Attributes
+    ----------
+    seed, steps
+        Seed of the examples drawn, and steps of Adam.
     """
 
     seed: int = 0

@@ -11,7 +11,6 @@ import importlib.util
 import os
 import platform
 import re
-import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -136,12 +135,9 @@ def _torch_build() -> str:
 
 def _gpus() -> list[str]:
     """GPUs by name, memory and driver, as NVIDIA's tool lists them."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
-        return []
-    query = [tool, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    query = ["nvidia-smi", "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
     try:
         done = subprocess.run(query, capture_output=True, text=True, timeout=_SECONDS, check=True)
     except (OSError, subprocess.SubprocessError):
-        return []  # the tool is there and the driver is not
+        return []  # no tool, or no driver
     return [line.strip() for line in done.stdout.splitlines() if line.strip()]

@@ -367,7 +367,7 @@ def test_a_trained_model_scores_as_in_fairseq(
     assert model.sites.summary == "enc-self 4 x 8, dec-self 4 x 8, cross 4 x 8"
     assert model.sites.n_heads == 96
     binary = evaluate(model, model.encode(load_data(f"fairseq-bin:{folder}/data-bin/test")), [])
-    raw = load_data(f"{texts}/test_2016_flickr.de,{texts}/test_2016_flickr.en", limit=200)
+    raw = load_data(f"{texts}/test_2016_flickr.de,{texts}/test_2016_flickr.en").head(200)
     text = evaluate(model, model.encode(raw), [])
     np.testing.assert_array_equal(text.whole["tokens"], binary.whole["tokens"][:200])
     np.testing.assert_allclose(text.whole["loss"], binary.whole["loss"][:200], rtol=1e-5)
