@@ -32,7 +32,6 @@ from headtool.cli.console import complain, note, this_command
 from headtool.cli.fields import set_command
 from headtool.cli.machine import discard_output, open_streams, refusal
 from headtool.errors import HeadtoolError, nearest, unknown
-from headtool.results.folders import holds_work, unfinished_folder
 from headtool.results.versions import versions
 
 __all__ = ["app", "run"]
@@ -153,6 +152,8 @@ def run() -> None:
 
 def _something_kept(arguments: list[str]) -> bool:
     """Whether finished work lies beside the run that --out names, for the same command to use."""
+    from headtool.results.folders import holds_work, unfinished_folder
+
     given = [
         word.removeprefix("--out=") if word.startswith("--out=") else after
         for word, after in itertools.pairwise([*arguments, ""])
