@@ -172,7 +172,9 @@ def sentence(note: str) -> str:
 
 def short(number: float) -> str:
     """Write a number with three significant digits, or four decimals if those are fewer."""
-    if number == 0 or not math.isfinite(number):
+    if number == 0:
+        return "0"  # also for -0.0
+    if not math.isfinite(number):
         return f"{number:g}"
     if 1e-3 <= abs(number) < 1e4:
         decimals = max(0, 2 - math.floor(math.log10(abs(number))))
