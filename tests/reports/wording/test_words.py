@@ -13,6 +13,7 @@ from headtool.reports.wording.words import short
     ("number", "text"),
     [
         (0.0, "0"),
+        (-0.0, "0"),
         (0.59412, "0.594"),
         (-0.07183, "-0.0718"),
         (0.001234, "0.0012"),
