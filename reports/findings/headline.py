@@ -8,7 +8,7 @@ from headtool.reports.contents.facts import alpha_of, margin_of, tested_effects
 from headtool.reports.contents.reach import reach_of
 from headtool.reports.contents.run import Contents, records
 from headtool.reports.findings.winner import against_random
-from headtool.reports.wording.words import count, given, is_or_are, listed, percent
+from headtool.reports.wording.words import count, is_or_are, listed, number, percent
 
 __all__ = ["headline"]
 
@@ -76,7 +76,7 @@ def _share(contents: Contents) -> str:
     found = reach_of(contents)
     if not found:
         return ""
-    cost = f"{given(margin_of(contents))} of {contents.measure}"
+    cost = f"{number(margin_of(contents))} of {contents.measure}"
     method, reach = max(found.items(), key=lambda item: item[1].budget)
     if not reach.budget:
         return f"removing even the first heads together costs more than {cost}"

@@ -13,7 +13,7 @@ from headtool.reports.contents.facts import (
 )
 from headtool.reports.contents.reach import default_budget, reach_of, too_coarse
 from headtool.reports.contents.run import Contents, records
-from headtool.reports.wording.words import given, listed, number, percent
+from headtool.reports.wording.words import listed, number, percent
 
 if TYPE_CHECKING:
     pass
@@ -31,7 +31,7 @@ def removal_finding(contents: Contents) -> Finding | None:
         return None
     estimated = {m: (one.share, one.budget) for m, one in reach.items()}
     sure = {m: (one.sure, one.sure_budget) for m, one in reach.items()}
-    band, limit = f"{level_of(contents)} band", f"the margin of {given(margin)}"
+    band, limit = f"{level_of(contents)} band", f"the margin of {number(margin)}"
     coarse = too_coarse(contents)
     if coarse:
         headline = (
@@ -45,7 +45,7 @@ def removal_finding(contents: Contents) -> Finding | None:
         )
     elif any(budget for _, budget in estimated.values()):
         headline = (
-            f"No heads removed together are shown to cost less than {given(margin)} of {metric}: "
+            f"No heads removed together are shown to cost less than {number(margin)} of {metric}: "
             f"the {band} is not within that margin even at the first step, whichever method "
             f"chooses them. By the estimate alone, {_furthest(estimated)}."
         )
@@ -55,7 +55,7 @@ def removal_finding(contents: Contents) -> Finding | None:
         size = "".join(f" ({row['budget']} heads)" for row in records(step))
         headline = (
             f"Removed together, even the first step{size} is estimated to cost more than "
-            f"{given(margin)} of {metric}, whichever method chooses the heads."
+            f"{number(margin)} of {metric}, whichever method chooses the heads."
         )
     each, surely = (
         listed([f"{percent(far[m][0])} for {m}" for m in reach]) for far in (estimated, sure)

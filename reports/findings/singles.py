@@ -43,14 +43,14 @@ def verdict_finding(contents: Contents) -> Finding | None:
     meaning = {
         "needed": f"a needed head is one whose closing makes {metric}{whole} significantly worse",
         "removable": "a removable one costs less than the margin"
-        + ("" if math.isnan(margin) else f" of {given(margin)}"),
+        + ("" if math.isnan(margin) else f" of {number(margin)}"),
         "harmful": "without a harmful one the model is significantly better",
         "undecided": "for an undecided one the data cannot tell",
     }
     if "tests" not in contents.tables:
         detail = (
             "Heads were tested one after another until each verdict was clear (anytime-valid "
-            f"tests; margin {given(margin)}); the claims are about the mean on these examples."
+            f"tests; margin {number(margin)}); the claims are about the mean on these examples."
         )
         return Finding("heads", headline, detail)
     explained = "; ".join(meaning[v] for v in VERDICTS if counts.get(v, 0) or v == "needed")
