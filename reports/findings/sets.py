@@ -1,4 +1,4 @@
-"""What a run found about sets of heads: how many can go together, and which method chooses best."""
+"""What a run found about sets of heads: how many can go, who keeps which, do effects add up."""
 
 from __future__ import annotations
 

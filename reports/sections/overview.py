@@ -1,4 +1,4 @@
-"""What stands first in the report: a row for each method, and its curve beside the heads."""
+"""What stands first in the report: a row for each method."""
 
 from __future__ import annotations
 

@@ -17,6 +17,13 @@ from headtool.errors import HeadtoolError
 from ..support.any_bytes import mutated, mutated_json
 
 DRAWN = int(os.environ.get("HEADTOOL_FUZZ", "0"))
+DRAWING = settings(
+    max_examples=DRAWN or 8,
+    derandomize=not DRAWN,
+    database=None,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
 
 FILES = ("config.json", "generation_config.json", "tokenizer.json", "tokenizer_config.json")
 
@@ -62,13 +69,7 @@ def test_any_file_of_a_model(
     source: Path = request.getfixturevalue(model)
     valid: Any = json.loads((source / file).read_text())
 
-    @settings(
-        max_examples=DRAWN or 8,
-        derandomize=not DRAWN,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @DRAWING
     @given(mutated_json(valid))
     def check(content: bytes) -> None:
         run(place, model, file, content, source)
@@ -81,13 +82,7 @@ def test_any_weights(place: Path, bert: Path) -> None:
     valid = (bert / "model.safetensors").read_bytes()[:3000]
     rest = (bert / "model.safetensors").read_bytes()[3000:]
 
-    @settings(
-        max_examples=DRAWN or 8,
-        derandomize=not DRAWN,
-        database=None,
-        deadline=None,
-        suppress_health_check=list(HealthCheck),
-    )
+    @DRAWING
     @given(mutated(valid))
     def check(content: bytes) -> None:
         run(place, "bert", "model.safetensors", content + rest, bert)
