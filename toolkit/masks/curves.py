@@ -163,9 +163,9 @@ class CurveMasks:
         closed
             By method, which heads are closed, [B, n].
         draws
-            Number of random masks, and of matched ones for each method. None: three, none of them
+            Number of random masks, and of matched ones for each method. None: five, none of them
             matched, which only show what random masks do. Their keys are shifted against each
-            other by a third (systematic sampling), so that heads close equally often and the mean
+            other by a fifth (systematic sampling), so that heads close equally often and the mean
             of few is close to that of many.
         keep_one
             Whether random masks leave the last head of a layer open.
