@@ -70,8 +70,8 @@ def paired(deltas: Array) -> Paired:
 
 
 def plan_of(world: World, methods: int) -> DrawPlan:
-    """The default's plan, with three masks as its pilot."""
-    pilot = world.deltas(world.common(3))
+    """The default's plan, with five masks as its pilot."""
+    pilot = world.deltas(world.common(5))
     plan = DrawPlan.of(
         BUDGETS,
         HEADS,
