@@ -47,8 +47,8 @@ def load_model(
     ----------
     spec
         ``builtin:nli`` or ``builtin:mt``; a folder or hub id (``org/name``,
-        ``org/name@revision``) for transformers; ``fairseq:CHECKPOINT.pt``; a folder that
-        ``headtool prune`` wrote.
+        ``org/name@revision``) for transformers; a GGUF file (``FILE.gguf``), which is
+        dequantised; ``fairseq:CHECKPOINT.pt``; a folder that ``headtool prune`` wrote.
     device
         ``auto``, ``cpu``, ``cuda`` (also ``cuda:1``) or ``mps``.
     dtype

@@ -19,6 +19,14 @@ from transformers.utils import logging as hf_logging
 from headtool.errors import HeadtoolError
 from headtool.models.examples import Task
 from headtool.models.huggingface.checking import check_config, check_parts, readable_errors
+from headtool.models.huggingface.gguf import (
+    dense,
+    gguf_options,
+    is_gguf,
+    loading_options,
+    named_class,
+    open_gguf,
+)
 from headtool.models.huggingface.pruned import pruned_class
 
 __all__ = ["find_huggingface", "load_config", "load_parts", "load_pruned_module", "load_weights"]
@@ -64,9 +72,10 @@ def load_parts(source: str, *, spec: str, dtype: torch.dtype) -> tuple[Task, nn.
     name, options, config = find_huggingface(source, spec=spec)
     task, loader = _task(spec, config)
     loader = pruned_class(config, spec) or loader
-    module = load_weights(loader, name, config, spec=spec, dtype=dtype, options=options)
-    with readable_errors("load the tokenizer", spec):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(name, **options)
+    with open_gguf(name, options) as place:
+        module = load_weights(loader, place, config, spec=spec, dtype=dtype, options=options)
+        with readable_errors("load the tokenizer", spec):
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         # The library makes an empty one where the files are missing.
         raise HeadtoolError(f"{spec} has no tokenizer; save one beside the model")
@@ -109,6 +118,12 @@ def find_huggingface(source: str, *, spec: str) -> tuple[str, dict[str, Any], An
     """
     source = os.path.expanduser(source)
     local = os.path.exists(source)
+    if is_gguf(source):
+        name, options = gguf_options(source, spec=spec)
+        with open_gguf(name, options) as place:
+            config = load_config(place, spec=spec, local=True, options=options)
+        named_class(config, spec)
+        return name, options, config
     if source.endswith(".pt"):
         raise HeadtoolError(f"{spec} looks like a fairseq checkpoint; write fairseq:{spec}")
     if os.path.isfile(source):
@@ -117,7 +132,7 @@ def find_huggingface(source: str, *, spec: str) -> tuple[str, dict[str, Any], An
         raise HeadtoolError(f"{spec} is no transformers model folder: it has no config.json")
     name, _, revision = (source, "", "") if local else source.partition("@")
     # Code that comes with a model is never run, and the user never asked whether it may be.
-    options: dict[str, Any] = {"revision": revision or None, "trust_remote_code": False}
+    options = {"revision": revision or None, "trust_remote_code": False}
     return name, options, load_config(name, spec=spec, local=local, options=options)
 
 
@@ -163,6 +178,7 @@ def load_weights(
     dtype
         Precision of the weights.
     """
+    more = loading_options() if "gguf_file" in options else {}
     with readable_errors("load the weights", spec), _no_bar():
         module, report = loader.from_pretrained(
             name,
@@ -171,8 +187,11 @@ def load_weights(
             output_loading_info=True,
             ignore_mismatched_sizes=True,
             **options,
+            **more,
         )
     _check_weights(spec, module, report)
+    if more:
+        dense(module)
     return cast(nn.Module, module)
 
 
