@@ -133,7 +133,9 @@ def test_no_bytes_break_the_reader(
     content = data.draw(mutated(file.read_bytes()[:9000]))
     path = tmp_path_factory.mktemp("any") / "any.gguf"
     path.write_bytes(content)
+    complaint = ""
     try:
         check_gguf(path, spec="any.gguf")
     except HeadtoolError as error:
-        assert len(str(error).splitlines()) == 1
+        complaint = str(error)
+    assert len(complaint.splitlines()) <= 1

@@ -18,7 +18,15 @@ from transformers.models.auto import modeling_auto
 
 from headtool.errors import HeadtoolError
 
-__all__ = ["check_gguf", "dense", "gguf_options", "is_gguf", "loading_options", "named_class", "open_gguf"]
+__all__ = [
+    "check_gguf",
+    "dense",
+    "gguf_options",
+    "is_gguf",
+    "loading_options",
+    "named_class",
+    "open_gguf",
+]
 
 _MAGIC = b"GGUF"
 _VERSIONS = (2, 3)
@@ -193,7 +201,7 @@ class _Reader:
 
     def damaged(self, reason: str) -> HeadtoolError:
         return HeadtoolError(
-            f"{self.spec} is damaged or cut short ({reason[:120]}); download it again"
+            f"{self.spec} is damaged or cut short ({reason}); download it again"
         )
 
     def header(self) -> dict[str, Any]:
@@ -215,7 +223,7 @@ class _Reader:
             if value is not None:
                 found[name] = value
         for _ in range(tensors):
-            name, axes = self._string(), self._number("I")
+            name, axes = repr(self._string()[:100])[1:-1], self._number("I")
             if not 1 <= axes <= _MOST_AXES:
                 raise self.damaged(f"{name} has {axes} axes")
             elements = 1
