@@ -200,9 +200,7 @@ class _Reader:
         self.tensors: list[tuple[str, int, int, int]] = []  # name, elements, type, offset
 
     def damaged(self, reason: str) -> HeadtoolError:
-        return HeadtoolError(
-            f"{self.spec} is damaged or cut short ({reason}); download it again"
-        )
+        return HeadtoolError(f"{self.spec} is damaged or cut short ({reason}); download it again")
 
     def header(self) -> dict[str, Any]:
         if self._take(4) != _MAGIC:
