@@ -24,6 +24,11 @@ from headtool.analysis.curves import (
 )
 from headtool.analysis.draw_plan import draws_needed
 from headtool.analysis.draws import DrawTest
+from headtool.analysis.faithfulness import (
+    faithfulness,
+    faithfulness_areas,
+    faithfulness_notes,
+)
 from headtool.analysis.importance import Importance
 from headtool.analysis.multiplicity import default_resamples
 from headtool.analysis.overlap import consensus, kept_frame, overlap
@@ -68,6 +73,8 @@ class Findings:
         The outcomes of all masks of the curves, and of single heads, on the first data set.
     lines
         The curves, with the numbers of their masks there.
+    keeping
+        The keep-only curves; see `headtool.analysis.faithfulness`.
     again
         Per method its scores on the evaluation examples; none for ``curve``.
     iterative
@@ -85,6 +92,7 @@ class Findings:
     outcomes: Outcomes
     lines: tuple[Line, ...]
     again: Mapping[str, pd.DataFrame]
+    keeping: tuple[Line, ...] = ()
     iterative: bool = False
 
 
@@ -155,7 +163,7 @@ def assemble(
     }
     chosen = resamples or default_resamples("holm", alpha, _comparisons(found.lines))
     tables |= _curve_tables(
-        found, alpha=alpha, resamples=chosen, seed=seed, against_random=against_random
+        found, notes, alpha=alpha, resamples=chosen, seed=seed, against_random=against_random
     )
     whole = {found.evaluation: found.outcomes.whole}
     whole |= {spec: outcomes.whole for spec, outcomes in found.singles.items()}
@@ -248,6 +256,7 @@ def _comparisons(lines: Sequence[Line]) -> int:
 
 def _curve_tables(
     found: Findings,
+    notes: list[str],
     *,
     alpha: float,
     resamples: int,
@@ -280,13 +289,17 @@ def _curve_tables(
         singles,
         resamples=resamples,
         seed=seed,
+        keeping=found.keeping,
     )
+    notes += faithfulness_notes(evaluation, alpha=alpha)
     return {
         "curves": curve_frame(evaluation, alpha=alpha),
         "curve_draws": curve_draws(evaluation),
         "curve_tests": curve_tests(evaluation, alpha=alpha, against_random=against_random),
         "optimism": optimism(evaluation, alpha=alpha),
         "additivity": additivity(evaluation, alpha=alpha),
+        "faithfulness": faithfulness(evaluation, alpha=alpha),
+        "faithfulness_areas": faithfulness_areas(evaluation, alpha=alpha),
     }
 
 

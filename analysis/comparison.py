@@ -92,6 +92,8 @@ class Comparison:
     replicate_overlap: pd.DataFrame
     replicate_curves: pd.DataFrame
     additivity: pd.DataFrame
+    faithfulness: pd.DataFrame
+    faithfulness_areas: pd.DataFrame
     correlations: pd.DataFrame
     failures: pd.DataFrame
     roles: pd.DataFrame
@@ -181,7 +183,10 @@ _DOCUMENTS = {
     ),
     "curve": (
         "headtool/curves/1",
-        ["curves", "curve_draws", "curve_tests", "kept", "scores", "failures"],
+        [
+            *("curves", "curve_draws", "curve_tests", "kept", "scores"),
+            *("faithfulness", "faithfulness_areas", "failures"),
+        ],
     ),
 }
 

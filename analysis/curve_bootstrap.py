@@ -130,6 +130,8 @@ class CurveBootstrap:
         Bootstrap resamples R.
     seed
         Seed of the resamples.
+    keeping
+        Keep-only curves, which no pruning curve is compared with.
     """
 
     paired: Paired
@@ -137,6 +139,7 @@ class CurveBootstrap:
     singles: Mapping[int, Sequence[NDArray[np.int64]]] = field(default_factory=dict)
     resamples: int = 10_000
     seed: int = 0
+    keeping: tuple[Line, ...] = ()
 
     def __post_init__(self) -> None:
         if self.resamples < 1:
@@ -163,7 +166,12 @@ class CurveBootstrap:
     @cached_property
     def drawn(self) -> list[Array]:
         """Deltas of every curve in the resamples, each [R, B]."""
-        return self._resampled[0]
+        return self._resampled[0][: len(self.lines)]
+
+    @cached_property
+    def drawn_keeping(self) -> list[Array]:
+        """Deltas of the keep-only curves in the same resamples of examples, each [R, B]."""
+        return self._resampled[0][len(self.lines) :]
 
     @cached_property
     def drawn_sums(self) -> dict[int, Array]:
@@ -175,7 +183,8 @@ class CurveBootstrap:
         paired = self.paired
         for_examples, for_draws = np.random.default_rng(self.seed).spawn(2)
         sums = Sums(paired)
-        drawn = [np.empty((self.resamples, len(line.budgets))) for line in self.lines]
+        lines = (*self.lines, *self.keeping)
+        drawn = [np.empty((self.resamples, len(line.budgets))) for line in lines]
         added = {number: np.empty_like(drawn[number]) for number in self.singles}
         chosen = self.single_weights
         start = 0
@@ -191,8 +200,8 @@ class CurveBootstrap:
             deltas = np.concatenate([deltas, np.zeros((len(deltas), 1))], axis=1)
             rows = slice(start, start + len(deltas))
             shares: dict[int, Array] = {}
-            for line, into in zip(self.lines, drawn, strict=True):
-                if not line.is_random:
+            for place, (line, into) in enumerate(zip(lines, drawn, strict=True)):
+                if not line.is_random or place >= len(self.lines):
                     into[rows] = line.of(deltas)
                     continue
                 draws = len(line.masks)

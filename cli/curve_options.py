@@ -68,6 +68,25 @@ PerKind = Annotated[
         rich_help_panel=_CURVES,
     ),
 ]
+Faithfulness = Annotated[
+    bool,
+    typer.Option(
+        "--faithfulness/--no-faithfulness",
+        help="Also keep-only curves, with only the most important heads open, and the areas CPR "
+        "and CMD. Points that pruning curves have already cost nothing.",
+        rich_help_panel=_CURVES,
+    ),
+]
+Absolute = Annotated[
+    bool,
+    typer.Option(
+        "--absolute",
+        metavar="",
+        help="In keep-only curves, keep the heads with the largest scores in absolute value, "
+        "however signed. Default: those with the largest scores.",
+        rich_help_panel=_CURVES,
+    ),
+]
 Draws = Annotated[
     int | None,
     typer.Option(
@@ -103,6 +122,8 @@ class CurveOptions:
     iterative: Iterative = Request.iterative
     keep_one_per_layer: KeepOne = Request.keep_one_per_layer
     per_kind: PerKind = Request.per_kind
+    faithfulness: Faithfulness = Request.faithfulness
+    absolute: Absolute = Request.absolute
     draws: Draws = Request.draws
     resamples: Resamples = Request.resamples
     alpha: Alpha = Request.alpha

@@ -14,7 +14,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["against_random_figure", "curves_figure", "draw_curve", "sweep_figure"]
+__all__ = [
+    "against_random_figure",
+    "curves_figure",
+    "draw_curve",
+    "faithfulness_figure",
+    "sweep_figure",
+]
 
 
 def curves_figure(contents: Contents) -> Figure:
@@ -31,6 +37,28 @@ def curves_figure(contents: Contents) -> Figure:
         axis.set_xlim(0, 100)
     axes[0][0].set_ylabel(contents.measure)
     axes[0][0].legend(loc="lower left")
+    return figure
+
+
+def faithfulness_figure(contents: Contents) -> Figure:
+    """How faithful the most important heads alone are, against the share of heads kept."""
+    points = contents.table("faithfulness")
+    points = points[points["kind"] == "all"]
+    figure, axes = new_figure()
+    axis = axes[0][0]
+    axis.axhline(1, color=GREY, linewidth=0.8)
+    for method in [*contents.methods, "random"]:
+        rows = points[points["method"] == method].sort_values("share")
+        if len(rows):
+            style, share = method_style(contents, method), 100 * rows["share"]
+            axis.plot(share, rows["faithfulness"], label=clip(method, 20), **style)
+            axis.fill_between(
+                share, rows["low"], rows["high"], color=style["color"], alpha=0.15, linewidth=0
+            )
+    axis.set_xlim(0, 100)
+    axis.set_xlabel("heads kept (%)")
+    axis.set_ylabel(f"faithfulness ({contents.measure})")
+    axis.legend(loc="lower right")
     return figure
 
 

@@ -16,6 +16,7 @@ from headtool.reports.contents.run import Contents
 from headtool.reports.formats.curve_figures import (
     against_random_figure,
     curves_figure,
+    faithfulness_figure,
     sweep_figure,
 )
 from headtool.reports.formats.head_figures import effects_figure, heads_figure
@@ -100,6 +101,9 @@ def _drawings(contents: Contents) -> Iterator[tuple[str, Callable[[], Figure]]]:
         yield "curves", lambda: curves_figure(contents)
         if curves["method"].astype(str).str.startswith("random-matched:").any():
             yield "against-random", lambda: against_random_figure(contents)
+    points = contents.table("faithfulness")
+    if points[points["kind"] == "all"]["faithfulness"].notna().any():
+        yield "faithfulness", lambda: faithfulness_figure(contents)
     if sweep_of(contents) is not None:
         yield "sweep", lambda: sweep_figure(contents)
     if len(contents.table("agreement")):

@@ -19,6 +19,7 @@ from headtool.reports.sections.additivity import additivity_section
 from headtool.reports.sections.curves import curves_section
 from headtool.reports.sections.dynamics import dynamics_section
 from headtool.reports.sections.effects import effects_section
+from headtool.reports.sections.faithfulness import faithfulness_section
 from headtool.reports.sections.gates import gates_section
 from headtool.reports.sections.heads import heads_section
 from headtool.reports.sections.overview import methods_table
@@ -89,6 +90,7 @@ def build_page(contents: Contents) -> Page:
         for section in (
             heads_section(contents, heads, roles, details.get("kept", [])),
             curves_section(contents, [*details.get("curves", []), *details.get("winner", [])]),
+            faithfulness_section(contents),
             roles_section(contents, details.get("roles", [])),
             agreement_section(contents, heads, roles, details.get("agreement", [])),
             stability_section(contents, heads, details.get("stability", [])),
@@ -199,6 +201,7 @@ def origin(contents: Contents) -> list[tuple[str, str]]:
     kept = (
         *("seed", "metric", "margin", "alpha", "resamples", "draws", "steps"),
         *("iterative", "keep_one_per_layer", "per_kind", "select_data", "stability"),
+        *("faithfulness", "absolute"),
     )
     settings = [f"{k}={_plain(contents.settings[k])}" for k in kept if k in contents.settings]
     rows.append(("settings", ", ".join(settings)))

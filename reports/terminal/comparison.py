@@ -33,6 +33,7 @@ _STATUS = {
 }
 _NAMED = 12  # heads that a line names
 _ROUNDING = 1e-12  # an area below this is zero
+_SHOWN_SHARES = (0.1, 0.2, 0.5)
 
 
 def comparison_tables(comparison: Comparison) -> Iterator[RenderableType]:
@@ -44,6 +45,7 @@ def comparison_tables(comparison: Comparison) -> Iterator[RenderableType]:
     yield from _agreement(comparison)
     yield from _stability(comparison)
     yield from _curves(comparison)
+    yield from _faithfulness(comparison)
     yield from _kept(comparison)
     if len(comparison.role_survival):
         yield from survival_tables(comparison.role_survival)
@@ -54,6 +56,7 @@ def curve_tables(comparison: Comparison) -> Iterator[RenderableType]:
     yield _title("curves", comparison)
     yield from _failures(comparison)
     yield from _curves(comparison)
+    yield from _faithfulness(comparison)
 
 
 def head_table(comparison: Comparison) -> pd.DataFrame:
@@ -185,6 +188,32 @@ def _curves(comparison: Comparison) -> Iterator[RenderableType]:
                 style="dim",
             )
             yield plain_table(_test_table(tests), keys=2)
+
+
+def _faithfulness(comparison: Comparison) -> Iterator[RenderableType]:
+    """How faithful the most important heads alone are to the whole model."""
+    for kind, rows in comparison.faithfulness_areas.groupby("kind", sort=False):
+        of = "" if kind == "all" else f" of {visible(str(kind))}"
+        yield Text.assemble(
+            ("faithfulness", "bold"),
+            f"  only the most important heads{of} kept; 1 is the whole model, 0 none of them",
+        )
+        if (rows["reason"] != "").all():
+            yield Text(f"  {visible(rows['reason'].iloc[0])}", style="dim")
+            continue
+        points = comparison.faithfulness[comparison.faithfulness["kind"] == kind]
+        values = points.pivot(index="kept", columns="method", values="faithfulness")
+        total = values.index.max()
+        inner = sorted({round(total * share) for share in _SHOWN_SHARES} & set(values.index))
+        table = []
+        for row in rows.to_dict("records"):
+            line = {"method": row["method"]}
+            line |= {f"{kept} heads": short(values.loc[kept, row["method"]]) for kept in inner}
+            for name in ("cpr", "cmd"):
+                low, high = short(row[f"{name}_low"]), short(row[f"{name}_high"])
+                line[name.upper()] = f"{short(row[name])} [{low}, {high}]"
+            table.append(line)
+        yield plain_table(pd.DataFrame(table))
 
 
 def _test_table(tests: pd.DataFrame) -> pd.DataFrame:

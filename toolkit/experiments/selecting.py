@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from headtool.analysis.assembly import check_scores
 from headtool.engine.measurement import Measured
 from headtool.errors import HeadtoolError, StorageError
-from headtool.experiments.rescoring import iterative_closed
+from headtool.experiments.rescoring import iterative_order
 from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages
-from headtool.masks.order import Family, one_shot_closed
+from headtool.masks.curves import closed_in_order
+from headtool.masks.order import Family
 from headtool.methods.base import Method
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
@@ -183,11 +184,14 @@ class Chosen:
     ----------
     scores
         The scores by method.
+    orders
+        By the kind of a family, then by method: numbers of heads in the order in which they leave.
     closed
-        By the kind of a family, then by method: which heads are closed at each point.
+        The same: which heads are closed at each point.
     """
 
     scores: Mapping[str, HeadScores]
+    orders: Mapping[str, Mapping[str, NDArray[np.int64]]]
     closed: Mapping[str, Mapping[str, Closed]]
 
 
@@ -215,14 +219,21 @@ def choose(
         If no method is left, or the model cannot be scored at all.
     """
     scores = roster.all(now.title, partial(_scores, setup, kept, now))
-    closed = {}
+    orders = {}
     for family in families:
 
-        def close(method: Method, family: Family = family) -> Closed:
-            return _closed(setup, kept, now, family, method, scores[method.name])
+        def order(method: Method, family: Family = family) -> NDArray[np.int64]:
+            return _order(setup, kept, now, family, method, scores[method.name])
 
-        closed[family.kind] = roster.all("score again", close)
-    return Chosen(scores, closed)
+        orders[family.kind] = roster.all("score again", order)
+    closed = {
+        family.kind: {
+            name: closed_in_order(order, family.budgets, family.sites.n_heads)
+            for name, order in orders[family.kind].items()
+        }
+        for family in families
+    }
+    return Chosen(scores, orders, closed)
 
 
 def choose_once(
@@ -237,8 +248,9 @@ def choose_once(
     method
         The method.
     """
-    scores = _scores(setup, kept, now, method)
-    return scores, _closed(setup, kept, now, setup.families[0], method, scores)
+    scores, family = _scores(setup, kept, now, method), setup.families[0]
+    order = _order(setup, kept, now, family, method, scores)
+    return scores, closed_in_order(order, family.budgets, family.sites.n_heads)
 
 
 def _scores(
@@ -281,14 +293,14 @@ def _scores(
     return scores
 
 
-def _closed(
+def _order(
     setup: Setup, kept: Stages, now: ScoringRound, family: Family, method: Method, first: HeadScores
-) -> Closed:
-    """Which heads a method closes at each point of a family's curve, given its first scores."""
+) -> NDArray[np.int64]:
+    """The order in which a method removes the heads of a family, given its first scores."""
     if not setup.request.iterative:
-        return one_shot_closed(family, first.frame)
+        return family.order(first.frame)
 
     def rescore(gone: int) -> HeadScores:
         return _scores(setup, kept, now, method, family, gone) if gone else first
 
-    return iterative_closed(family, now.model, rescore)
+    return iterative_order(family, now.model, rescore)

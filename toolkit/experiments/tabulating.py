@@ -59,6 +59,10 @@ def tabulate(
     )
     settings = dict(assembled.settings)
     settings["notes"] = [*setup.split.notes, *settings["notes"], *others.notes]
+    if request.faithfulness and request.keep_one_per_layer:
+        settings["notes"].append(
+            "keep-only curves are left out: with a head of every layer kept, none closes all heads"
+        )
     settings["replicates"] = dict(others.models)
     tables = {
         **assembled.tables,

@@ -200,6 +200,53 @@ COMPARISON = (
         key=("kind", "method_x", "method_y"),
     ),
     Table(
+        "faithfulness",
+        "a method at a number of heads kept: the metric with only its most important heads open",
+        _BOTH,
+        (
+            *_PLACE,
+            integer("kept", "heads", "how many heads stay: the most important ones"),
+            number("share", "share", "the same, of all heads that were up for removal", known=True),
+            METRIC,
+            number("value", _METRIC, "the model's with only these heads"),
+            number(
+                "faithfulness",
+                "share",
+                "(`value` - value with no head) / (whole model's value - value with no head)",
+            ),
+            *interval("`faithfulness` at this point alone", "share"),
+        ),
+        about="1 is the whole model and 0 the model without a head, in whichever direction the "
+        "metric is better. Intervals are paired bootstraps over examples; of `random`, the mean of "
+        "random rankings, they span the single rankings. Missing where the whole model and the "
+        "model without a head have the same value.",
+        key=("kind", "method", "kept"),
+    ),
+    Table(
+        "faithfulness_areas",
+        "a method: the areas under its keep-only curve",
+        _BOTH,
+        (
+            *_PLACE,
+            number("cpr", "share", "area under `faithfulness`; more is better"),
+            *interval("`cpr`", "share", "cpr_"),
+            number("cmd", "share", "area under abs(1 - `faithfulness`); less is better"),
+            *interval("`cmd`", "share", "cmd_"),
+            number("cpr_beaten", "draws", "random rankings with a smaller `cpr`"),
+            number("cmd_beaten", "draws", "random rankings with a larger `cmd`"),
+            number("draws", "draws", "random rankings"),
+            number("whole", _METRIC, "the whole model's value"),
+            number("none", _METRIC, "the value with no head"),
+            string("reason", "why there is no area; empty where there is one"),
+        ),
+        about="The circuit performance ratio (CPR) and the circuit-model distance (CMD) of Mueller "
+        "et al. 2025 (MIB), by the trapezoid rule between their shares: .001, .002, .005, .01, "
+        ".02, .05, .1, .2, .5 and 1, of which the whole number of heads below stays. Intervals are "
+        "paired bootstraps over examples; of `random`, they span the single rankings. How many "
+        "random rankings are beaten describes; it is no test.",
+        key=("kind", "method"),
+    ),
+    Table(
         "optimism",
         "a method at a budget: how much selecting on the evaluation examples flatters it",
         _COMPARE,
