@@ -43,7 +43,7 @@ def test_figures_are_the_same_every_time(contents: Contents, tmp_path: Path) -> 
 
 def test_figures_take_hostile_names_as_names(attacked: Contents, tmp_path: Path) -> None:
     written = write_figures(attacked, tmp_path, formats=("svg",))
-    assert len(written) == 7
+    assert len(written) == 8
     for path in written:
         assert "<script" not in path.read_text(encoding="utf-8")
 
