@@ -102,9 +102,7 @@ def _faithfulness(methods, heads) -> pd.DataFrame:
             value = 0.5 + 0.412 * share ** (0.2 + 0.1 * place)
             faithful = (value - 0.5) / 0.412
             ends = (faithful - 0.05, faithful + 0.05)
-            rows.append(
-                ("all", method, heads - budget, share, "accuracy", value, faithful, *ends)
-            )
+            rows.append(("all", method, heads - budget, share, "accuracy", value, faithful, *ends))
     return TABLES["faithfulness"].frame(rows)
 
 
