@@ -93,8 +93,8 @@ Model = Annotated[
     typer.Option(
         "--model",
         metavar="SPEC",
-        help="builtin:nli, builtin:mt, a folder or hub id (org/name, org/name@revision), "
-        "FILE.gguf, or fairseq:CHECKPOINT.pt.",
+        help="builtin:nli, builtin:mt, builtin:planted, a folder or hub id (org/name, "
+        "org/name@revision), FILE.gguf, or fairseq:CHECKPOINT.pt.",
         rich_help_panel=_MODEL,
     ),
 ]

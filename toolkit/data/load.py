@@ -25,6 +25,7 @@ BUILTIN_DATA: dict[str, tuple[str, str, Kind]] = {
     "nli/mismatched": ("headtool.builtin.nli", "mismatched", "classification"),
     "mt/test": ("headtool.builtin.mt", "test", "translation"),
     "mt/noisy": ("headtool.builtin.mt", "noisy", "translation"),
+    "planted": ("headtool.builtin.planted", "", "text"),
 }
 
 
@@ -42,7 +43,7 @@ def load_data(
     spec                                    what it is
     ======================================  ========================================================
     ``builtin:nli/matched``                 a set of the built-in models (also ``nli/mismatched``,
-                                            ``mt/test``, ``mt/noisy``)
+                                            ``mt/test``, ``mt/noisy``, ``planted``)
     ``dev.tsv``                             GLUE's tab-separated values: header, no quoting
     ``dev.csv``                             comma-separated values as the csv module reads them
     ``dev.jsonl``, ``dev.parquet``          one JSON object per line; Parquet

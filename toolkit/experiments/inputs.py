@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
+from headtool.builtin.planted import planted_seed
 from headtool.data import TextData, load_data
 from headtool.data.drawing import Drawn, LimitOrder, check_limit, drawn_rows
 from headtool.errors import HeadtoolError
@@ -132,7 +133,8 @@ def read_data(
     spec = source.spec
     if spec is None:
         name = model if isinstance(model, str) else model.spec
-        if name not in _BUILTIN_DATA:
+        known = _builtin_data(name)
+        if known is None:
             if not hasattr(model, "sites"):  # whether the model exists comes before its data
                 from headtool.models import check_model
 
@@ -140,8 +142,15 @@ def read_data(
             raise HeadtoolError(
                 f"`data` is missing: the built-in sets are for the built-in models, not for {name}"
             )
-        spec = _BUILTIN_DATA[name]
+        spec = known
     return load_data(spec, columns=source.columns, limit=limit, limit_order=limit_order, seed=seed)
+
+
+def _builtin_data(model: str) -> str | None:
+    """Name the built-in set of a built-in model."""
+    if planted_seed(model) is not None:
+        return "builtin:planted"
+    return _BUILTIN_DATA.get(model)
 
 
 def encode(

@@ -29,7 +29,7 @@ DEFAULT_LIBRARY = "transformers"
 
 _DTYPES = ("float32", "bfloat16")
 _DEVICES = ("auto", "cpu", "cuda", "mps")
-_BUILTIN = ("nli", "mt")
+_BUILTIN = ("nli", "mt", "planted")
 
 
 def load_model(
@@ -46,7 +46,7 @@ def load_model(
     Parameters
     ----------
     spec
-        ``builtin:nli`` or ``builtin:mt``; a folder or hub id (``org/name``,
+        ``builtin:nli``, ``builtin:mt`` or ``builtin:planted``; a folder or hub id (``org/name``,
         ``org/name@revision``) for transformers; a GGUF file (``FILE.gguf``), which is
         dequantised; ``fairseq:CHECKPOINT.pt``; a folder that ``headtool prune`` wrote.
     device
@@ -136,6 +136,13 @@ def _found(spec: str) -> tuple[type[ModelAdapter], str, dict[str, Any] | None]:
 
 def _builtin(spec: str, name: str) -> tuple[str, str]:
     """Library and place of a built-in model."""
+    from headtool.builtin.planted import planted_seed
+
+    seed = planted_seed(spec)
+    if seed is not None:
+        from headtool.builtin.planting import model_folder as planted_folder
+
+        return "transformers", str(planted_folder(seed))
     if name not in _BUILTIN:
         raise unknown("model", spec, [f"builtin:{known}" for known in _BUILTIN])
     if name == "nli":
