@@ -23,12 +23,14 @@ from headtool.cli.options import (
     Bpe,
     Columns,
     Device,
+    DeviceMap,
     Dtype,
     FairseqData,
     Force,
     Format,
     Limit,
     LimitOrder,
+    LoadIn,
     Out,
     OutputFormat,
     Quiet,
@@ -95,6 +97,8 @@ class LoadOptions:
 
     device: Device = "auto"
     dtype: Dtype = "float32"
+    device_map: DeviceMap = None
+    load_in: LoadIn = None
     fairseq_data: FairseqData = None
     bpe: Bpe = None
     trust_checkpoint: TrustCheckpoint = False

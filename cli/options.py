@@ -21,6 +21,7 @@ __all__ = [
     "Columns",
     "Data",
     "Device",
+    "DeviceMap",
     "Dtype",
     "FairseqData",
     "Force",
@@ -28,6 +29,7 @@ __all__ = [
     "Kinds",
     "Limit",
     "LimitOrder",
+    "LoadIn",
     "MethodNames",
     "Metric",
     "Model",
@@ -103,7 +105,29 @@ Device = Annotated[
     typer.Option(metavar="NAME", help="auto, cpu, cuda, cuda:1 or mps.", rich_help_panel=_MODEL),
 ]
 Dtype = Annotated[
-    str, typer.Option(metavar="NAME", help="float32 or bfloat16.", rich_help_panel=_MODEL)
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="auto (as it was saved), float32, bfloat16 or float16.",
+        rich_help_panel=_MODEL,
+    ),
+]
+DeviceMap = Annotated[
+    str | None,
+    typer.Option(
+        metavar="WHERE",
+        help="In place of --device, for a model that one device does not hold: auto, disk, or JSON "
+        '(or a file of it) such as {"model.embed_tokens": 0, "model.layers": "cpu"}.',
+        rich_help_panel=_MODEL,
+    ),
+]
+LoadIn = Annotated[
+    str | None,
+    typer.Option(
+        metavar="BITS",
+        help="8bit or 4bit: quantise with bitsandbytes, on a GPU.",
+        rich_help_panel=_MODEL,
+    ),
 ]
 FairseqData = Annotated[
     str | None,

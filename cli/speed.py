@@ -97,7 +97,13 @@ def speed(
 
     smaller = None
     if pruned is not None:
-        smaller = ModelSource(str(pruned), device=loading.device, dtype=loading.dtype)
+        smaller = ModelSource(
+            str(pruned),
+            device=loading.device,
+            dtype=loading.dtype,
+            device_map=loading.device_map,
+            load_in=loading.load_in,
+        )
     with progress_bar(quiet=show.quiet) as progress:
         found = measure_speed(
             loading.source(model),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from headtool.experiments.correlation import Correlation, correlate, correlate_runs
     from headtool.experiments.dynamics import Dynamics, dynamics
     from headtool.experiments.environment import Environment, env
-    from headtool.experiments.inputs import DataSource, ModelSource
+    from headtool.experiments.inputs import DataSource
     from headtool.experiments.listing import HeadList, MethodList, list_heads, list_methods
     from headtool.experiments.pruning import Pruning, prune
     from headtool.experiments.request import Request
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from headtool.methods import get_method, method_names
     from headtool.metrics import get_metric
     from headtool.models import load_model
+    from headtool.models.source import ModelSource
     from headtool.pruning.loading import load_pruned
     from headtool.reports.writing import write_report
     from headtool.results.outcomes import Outcomes
@@ -127,7 +128,7 @@ _HOMES = {
     "HeadScores": "headtool.results.scores",
     "HeadtoolError": "headtool.errors",
     "MethodList": "headtool.experiments.listing",
-    "ModelSource": "headtool.experiments.inputs",
+    "ModelSource": "headtool.models.source",
     "Outcomes": "headtool.results.outcomes",
     "Request": "headtool.experiments.request",
     "Pruning": "headtool.experiments.pruning",

@@ -44,7 +44,7 @@ COMMANDS = [
     ("device", "score --model {bert} --data {reviews} --device gpu", ["'gpu'", "cpu", "cuda"]),
     ("device number", "heads --model {bert} --device auto:3", ["'auto:3'", "cpu"]),
     ("device absent", "heads --model {bert} --device mps", ["no mps device", "--device cpu"]),
-    ("dtype", "score --model {bert} --data {reviews} --dtype float16", ["'float16'", "bfloat16"]),
+    ("dtype", "score --model {bert} --data {reviews} --dtype float8", ["'float8'", "bfloat16"]),
     ("empty kind", "heads --model {bert} --kind ''", ["no attention kind in ''", "enc-self"]),
     ("empty columns", "score --data good.tsv --columns ''", ["--columns", "role=column"]),
     # -- methods and their options

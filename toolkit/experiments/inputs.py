@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from headtool.data import TextData, load_data
 from headtool.data.drawing import Drawn, LimitOrder, check_limit, drawn_rows
 from headtool.errors import HeadtoolError
 from headtool.experiments.classes import class_notes
+from headtool.models.source import ModelSource
 from headtool.results.runs import read_run
 
 if TYPE_CHECKING:
@@ -38,29 +38,6 @@ __all__ = [
 _LOG = logging.getLogger("headtool")
 
 _BUILTIN_DATA = {"builtin:nli": "builtin:nli/matched", "builtin:mt": "builtin:mt/test"}
-
-
-@dataclass(frozen=True)
-class ModelSource:
-    """A model by its SPEC, and how to load it.
-
-    An experiment loads it after everything else was checked, so that a wrong file name elsewhere
-    does not cost a minute.
-
-    Attributes
-    ----------
-    spec
-        The SPEC.
-    device, dtype, fairseq_data, bpe, trust_checkpoint
-        As for `headtool.load_model`.
-    """
-
-    spec: str = "builtin:nli"
-    device: str = "auto"
-    dtype: str = "float32"
-    fairseq_data: str | None = None
-    bpe: str | None = None
-    trust_checkpoint: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,11 +68,11 @@ def open_model(model: ModelAdapter | ModelSource | str) -> ModelAdapter:
     HeadtoolError
         As `headtool.load_model` does.
     """
-    from headtool.models import load_model
+    from headtool.models import load_source
 
     if isinstance(model, str):
-        return load_model(model)
-    return load_model(**dataclasses.asdict(model)) if isinstance(model, ModelSource) else model
+        model = ModelSource(model)
+    return load_source(model) if isinstance(model, ModelSource) else model
 
 
 def read_data(

@@ -192,7 +192,7 @@ def _source(
         "heads_left": pruned.sites.summary,
         **settings,
         "device": torch.cuda.get_device_name(whole.device) if cuda else str(whole.device),
-        "dtype": str(next(whole.module.parameters()).dtype).removeprefix("torch."),
+        "dtype": whole.placement["dtype"],
         "machine": platform.machine(),
         "threads": torch.get_num_threads(),
         "versions": versions(),

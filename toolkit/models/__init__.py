@@ -8,15 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from headtool.errors import HeadtoolError, unknown
+from headtool.models.source import ModelSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import torch
 
     from headtool.models.base import ModelAdapter
 
-__all__ = ["DEFAULT_LIBRARY", "LIBRARIES", "check_model", "load_model", "model_library"]
+__all__ = [
+    "DEFAULT_LIBRARY",
+    "LIBRARIES",
+    "check_model",
+    "load_model",
+    "load_source",
+    "model_library",
+]
 
 LIBRARIES = {
     "transformers": "headtool.models.huggingface.model:HuggingFaceModel",
@@ -27,9 +35,9 @@ LIBRARIES = {
 DEFAULT_LIBRARY = "transformers"
 """Whose models are named without a scheme."""
 
-_DTYPES = ("float32", "bfloat16")
 _DEVICES = ("auto", "cpu", "cuda", "mps")
 _BUILTIN = ("nli", "mt", "planted")
+_OF_LIBRARIES = ("fairseq_data", "bpe", "trust_checkpoint", "device_map", "load_in")
 
 
 def load_model(
@@ -40,6 +48,8 @@ def load_model(
     fairseq_data: str | None = None,
     bpe: str | None = None,
     trust_checkpoint: bool = False,
+    device_map: str | Mapping[str, str | int] | None = None,
+    load_in: str | None = None,
 ) -> ModelAdapter:
     """Load a model.
 
@@ -52,7 +62,8 @@ def load_model(
     device
         ``auto``, ``cpu``, ``cuda`` (also ``cuda:1``) or ``mps``.
     dtype
-        ``float32`` or ``bfloat16``.
+        ``float32``, ``bfloat16``, ``float16``, or ``auto``: as it was saved (float32 for GGUF files
+        and fairseq).
     fairseq_data
         Folder with a fairseq model's dictionaries, where they are not beside the checkpoint.
     bpe
@@ -60,6 +71,13 @@ def load_model(
     trust_checkpoint
         Unpickle a fairseq checkpoint that needs more than inert data. This can run any code that
         the file holds.
+    device_map
+        Where the parts of a transformers model go that one device does not hold: ``auto``, or the
+        device of each module by name, such as ``{"model.embed_tokens": 0, "model.layers": "disk"}``
+        (also as JSON, or a file of it), with ``cpu`` and ``disk`` for what waits there until it is
+        needed. In place of `device`; takes the package accelerate.
+    load_in
+        ``8bit`` or ``4bit``: quantise a transformers model with bitsandbytes. Needs a GPU.
 
     Returns
     -------
@@ -78,21 +96,53 @@ def load_model(
     >>> model.task, model.sites.n_heads
     ('classification', 32)
     """
+    return load_source(
+        ModelSource(
+            spec,
+            device=device,
+            dtype=dtype,
+            fairseq_data=fairseq_data,
+            bpe=bpe,
+            trust_checkpoint=trust_checkpoint,
+            device_map=device_map,
+            load_in=load_in,
+        )
+    )
+
+
+def load_source(source: ModelSource) -> ModelAdapter:
+    """Load a model from all that says how; the model has it as ``model.source``.
+
+    Parameters
+    ----------
+    source
+        The SPEC, and the options of `load_model`.
+
+    Raises
+    ------
+    HeadtoolError
+        As `load_model` does.
+    """
     import torch
 
-    if dtype not in _DTYPES:
-        raise unknown("dtype", dtype, _DTYPES)
-    place, number = _device(device), getattr(torch, dtype)
-    library, source, record = _found(spec)
-    options = {"fairseq_data": fairseq_data, "bpe": bpe, "trust_checkpoint": trust_checkpoint}
-    given = {name: value for name, value in options.items() if value}
+    place = _device(source.device)
+    library, where, record = _found(source.spec)
+    given = {name: value for name in _OF_LIBRARIES if (value := getattr(source, name))}
     for name in given:
         if name not in library.load_options:
-            raise _foreign(name, spec, library)
-    if record is not None:
-        return library.load_pruned(_folder(spec), record, device=place, dtype=number)
-    load = cast("Callable[..., ModelAdapter]", library.load)  # with options of its own
-    return load(source, spec=spec, device=place, dtype=number, **given)
+            raise _foreign(name, source.spec, library)
+    if source.dtype == "auto":
+        number = library.saved_dtype(where, spec=source.spec)
+    else:
+        number = getattr(torch, source.dtype)
+    placed = source.device_map or source.load_in
+    if record is not None and not placed:
+        model = library.load_pruned(_folder(source.spec), record, device=place, dtype=number)
+    else:
+        load = cast("Callable[..., ModelAdapter]", library.load)  # with options of its own
+        model = load(where, spec=source.spec, device=place, dtype=number, **given)
+    model.source = source
+    return model
 
 
 def check_model(spec: str) -> None:

@@ -17,12 +17,14 @@ from torch import Tensor, nn
 
 from headtool.attention.gating import Handler, SiteHandle, intercept
 from headtool.attention.probing import Probe
+from headtool.attention.weights import home, weights
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
 from headtool.models.examples import Batch, Examples, Forward, Task
 from headtool.models.generation import Generator
 from headtool.models.pieces import Pieces
+from headtool.models.source import ModelSource
 from headtool.searching import Search
 
 __all__ = ["ModelAdapter"]
@@ -54,6 +56,8 @@ class ModelAdapter(ABC):
         Its attention sites and where they live.
     labels
         Class names by class index (classification only, else empty).
+    source
+        How it was loaded, from which another process can load it; None for one that was made.
     """
 
     library: ClassVar[str]
@@ -72,6 +76,7 @@ class ModelAdapter(ABC):
         self.module = module
         self.handles = tuple(handles)
         self.labels = tuple(labels)
+        self.source: ModelSource | None = None
 
     @cached_property
     def sites(self) -> Sites:
@@ -80,16 +85,27 @@ class ModelAdapter(ABC):
 
     @property
     def device(self) -> torch.device:
-        """Where the model's weights are."""
-        return next(self.module.parameters()).device
+        """Where its input goes: the device of its weights, or of the first of several."""
+        return home(self.module)
+
+    @property
+    def placement(self) -> dict[str, str]:
+        """How it was loaded, as manifests record it: its precision, and where its weights are."""
+        dtype = next(p.dtype for p in self.module.parameters() if p.is_floating_point())
+        found = {"dtype": str(dtype).removeprefix("torch."), "device": str(self.device)}
+        for name in ("device_map", "load_in"):
+            if (value := getattr(self.source, name, None)) is not None:
+                found[name] = value
+        return found
 
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over names, shapes, types and bytes of all weights at first use."""
         digest = hashlib.sha256()
-        for name, weight in sorted(self.module.state_dict().items()):
+        for name, weight in weights(self.module):
             digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}\n".encode())
-            digest.update(weight.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
+            raw: Any = weight.detach().cpu().contiguous().view(-1).view(torch.uint8)
+            digest.update(raw.numpy())
         return digest.hexdigest()
 
     def intercept(self, handler: Handler, batch: Batch) -> AbstractContextManager[None]:
@@ -167,6 +183,17 @@ class ModelAdapter(ABC):
         source, spec
             As for `load`.
         """
+
+    @classmethod
+    def saved_dtype(cls, source: str, *, spec: str) -> torch.dtype:
+        """Return the precision that a model was saved in; float32 where that is not known.
+
+        Parameters
+        ----------
+        source, spec
+            As for `load`.
+        """
+        return torch.float32
 
     @classmethod
     def load(cls, source: str, *, spec: str, device: torch.device, dtype: torch.dtype) -> Self:

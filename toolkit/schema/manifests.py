@@ -44,6 +44,8 @@ _MODEL = {
     "heads?": "text",
     "dtype?": "text",
     "device?": "text",
+    "device_map?": "text",
+    "load_in?": "text",
 }
 
 _DATA = {

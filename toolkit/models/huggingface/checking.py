@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from headtool.attention.weights import home
 from headtool.errors import HeadtoolError
 
 __all__ = ["check_config", "check_ids", "check_parts", "readable_errors"]
@@ -138,7 +139,7 @@ def check_parts(spec: str, module: nn.Module, tokenizer: Any) -> None:
     spec
         How the user named the model.
     module, tokenizer
-        The model, on the CPU, and its tokenizer.
+        The model and its tokenizer.
 
     Raises
     ------
@@ -215,7 +216,7 @@ def _written(module: Any) -> int | None:
 
 def _run(spec: str, module: Any, ids: list[int]) -> None:
     """Run the model once: much that is wrong in a configuration shows only then."""
-    rows = torch.tensor([ids or [0]])
+    rows = torch.tensor([ids or [0]], device=home(module))
     arguments = {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
     if module.config.is_encoder_decoder:
         start = module.config.decoder_start_token_id

@@ -12,6 +12,7 @@ from typing import Any, cast
 import huggingface_hub.utils
 import torch
 import transformers
+from safetensors import safe_open
 from torch import nn
 from transformers.models.auto import modeling_auto
 from transformers.utils import logging as hf_logging
@@ -29,7 +30,16 @@ from headtool.models.huggingface.gguf import (
 )
 from headtool.models.huggingface.pruned import pruned_class
 
-__all__ = ["find_huggingface", "load_config", "load_parts", "load_pruned_module", "load_weights"]
+__all__ = [
+    "find_huggingface",
+    "load_config",
+    "load_parts",
+    "load_pruned_module",
+    "load_weights",
+    "saved_dtype",
+]
+
+_SAVED = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 
 _LOG = logging.getLogger("headtool")
 
@@ -57,7 +67,9 @@ _HEADS: tuple[tuple[Task, Any, Any], ...] = (
 )
 
 
-def load_parts(source: str, *, spec: str, dtype: torch.dtype) -> tuple[Task, nn.Module, Any]:
+def load_parts(
+    source: str, *, spec: str, dtype: torch.dtype, options: Mapping[str, Any] | None = None
+) -> tuple[Task, nn.Module, Any]:
     """Load task, module and tokenizer of a folder or hub id; see `HuggingFaceModel.load`.
 
     Parameters
@@ -68,14 +80,17 @@ def load_parts(source: str, *, spec: str, dtype: torch.dtype) -> tuple[Task, nn.
         What to call the model in messages.
     dtype
         Precision of the weights.
+    options
+        More arguments of ``from_pretrained``, such as where the weights go.
     """
-    name, options, config = find_huggingface(source, spec=spec)
+    name, found, config = find_huggingface(source, spec=spec)
     task, loader = _task(spec, config)
     loader = pruned_class(config, spec) or loader
-    with open_gguf(name, options) as place:
-        module = load_weights(loader, place, config, spec=spec, dtype=dtype, options=options)
+    with open_gguf(name, found) as place:
+        every = {**found, **(options or {})}
+        module = load_weights(loader, place, config, spec=spec, dtype=dtype, options=every)
         with readable_errors("load the tokenizer", spec):
-            tokenizer = transformers.AutoTokenizer.from_pretrained(place, **options)
+            tokenizer = transformers.AutoTokenizer.from_pretrained(place, **found)
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
         # The library makes an empty one where the files are missing.
         raise HeadtoolError(f"{spec} has no tokenizer; save one beside the model")
@@ -97,6 +112,20 @@ def load_pruned_module(folder: Path) -> nn.Module:
         )
     module = load_weights(loader, spec, config, spec=spec, dtype=torch.float32, options=options)
     return module.eval()
+
+
+def saved_dtype(source: str, *, spec: str) -> torch.dtype:
+    """Return the precision that a model was saved in; see `ModelAdapter.saved_dtype`."""
+    name, _, config = find_huggingface(source, spec=spec)
+    if isinstance(config.dtype, torch.dtype):
+        return config.dtype
+    for file in sorted(Path(name).glob("*.safetensors")):
+        with readable_errors("read the weights", spec), safe_open(file, "pt") as opened:
+            for key in opened.keys():  # noqa: SIM118 - it is no dict
+                found = opened.get_slice(key).get_dtype()
+                if found in _SAVED:
+                    return _SAVED[found]
+    return torch.float32
 
 
 def find_huggingface(source: str, *, spec: str) -> tuple[str, dict[str, Any], Any]:
@@ -178,7 +207,7 @@ def load_weights(
     dtype
         Precision of the weights.
     """
-    more = loading_options() if "gguf_file" in options else {}
+    more = {**(loading_options() if "gguf_file" in options else {}), **options}
     with readable_errors("load the weights", spec), _no_bar():
         module, report = loader.from_pretrained(
             name,
@@ -186,11 +215,10 @@ def load_weights(
             dtype=dtype,
             output_loading_info=True,
             ignore_mismatched_sizes=True,
-            **options,
             **more,
         )
     _check_weights(spec, module, report)
-    if more:
+    if "gguf_file" in options:
         dense(module)
     return cast(nn.Module, module)
 

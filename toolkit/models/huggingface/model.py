@@ -15,9 +15,15 @@ from torch import Tensor, nn
 from headtool.models.huggingface.export import exported
 from headtool.models.huggingface.fresh import fresh_huggingface
 from headtool.models.huggingface.generation import HuggingFaceGenerator, fixed_length
-from headtool.models.huggingface.loading import find_huggingface, load_parts, load_pruned_module
+from headtool.models.huggingface.loading import (
+    find_huggingface,
+    load_parts,
+    load_pruned_module,
+    saved_dtype,
+)
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.models.huggingface.pieces import HuggingFacePieces
+from headtool.models.huggingface.placing import placing_of
 from headtool.searching import Search
 
 __all__ = ["HuggingFaceModel"]
@@ -25,6 +31,8 @@ __all__ = ["HuggingFaceModel"]
 
 class HuggingFaceModel(HuggingFaceNetwork):
     """A model of transformers; see `ModelAdapter` and `HuggingFaceNetwork`."""
+
+    load_options = ("device_map", "load_in")
 
     @classmethod
     def check(cls, source: str, *, spec: str) -> None:
@@ -39,6 +47,8 @@ class HuggingFaceModel(HuggingFaceNetwork):
         spec: str | None = None,
         device: torch.device,
         dtype: torch.dtype,
+        device_map: str | None = None,
+        load_in: str | None = None,
     ) -> Self:
         """Load a folder or hub id (``org/name`` or ``org/name@revision``) with its tokenizer.
 
@@ -50,6 +60,8 @@ class HuggingFaceModel(HuggingFaceNetwork):
             How the user named the model; by default as `source`.
         device, dtype
             Where its weights go, and in which precision.
+        device_map, load_in
+            As for `headtool.load_model`.
 
         Raises
         ------
@@ -57,8 +69,17 @@ class HuggingFaceModel(HuggingFaceNetwork):
             For a model that is unknown, damaged or not supported.
         """
         spec = spec or source
-        task, module, tokenizer = load_parts(source, spec=spec, dtype=dtype)
-        return cls(spec, task, module.to(device), tokenizer)
+        placing = placing_of(device_map, load_in, device=device, dtype=dtype)
+        task, module, tokenizer = load_parts(
+            source, spec=spec, dtype=dtype, options=placing.options
+        )
+        placing.settle(module, spec=spec)
+        return cls(spec, task, module if placing.options else module.to(device), tokenizer)
+
+    @classmethod
+    def saved_dtype(cls, source: str, *, spec: str) -> torch.dtype:
+        """Ask the configuration, and then the weights; see `ModelAdapter.saved_dtype`."""
+        return saved_dtype(source, spec=spec)
 
     @classmethod
     def load_pruned_module(cls, folder: Path, record: Mapping[str, Any] | None) -> nn.Module:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headtool.attention.discovery import Probe, discover
+from headtool.attention.weights import home
 from headtool.data import TextData, match_labels, regression_targets
 from headtool.errors import HeadtoolError
 from headtool.heads import Kind
@@ -284,7 +285,7 @@ class HuggingFaceNetwork(ModelAdapter):
         if self.eos_id >= 0:
             ids[-1] = self.eos_id
         both = [ids, ids[::-1][1:] + ids[-1:]]
-        device = next(module.parameters()).device
+        device = home(module)
         rows = torch.tensor([both[i % 2] for i in range(batch)], device=device)
         arguments: dict[str, Any] = {"input_ids": rows, "attention_mask": torch.ones_like(rows)}
         if not self.config.is_encoder_decoder:
