@@ -33,7 +33,7 @@ export HF_HUB_OFFLINE := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help interpreter setup demo test check lint types format tables bench builtin clean
+.PHONY: help interpreter setup demo test check lint types format tables docs picture bench builtin clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s%s\n", $$1, $$2 }' Makefile
@@ -101,6 +101,14 @@ format: $(INSTALLED) ## write the format and the fixes that ruff can make
 tables: $(INSTALLED) ## write docs/tables.md and the catalogue of methods again
 	$(BIN)/python -m headtool.schema > docs/tables.md
 	$(BIN)/python -m headtool.methods > methods/catalogue.json
+
+# The tutorials run on the built-in models; what they put out is kept in build/docs until something changes.
+docs: export NO_MKDOCS_2_WARNING := 1
+docs: $(INSTALLED) ## build the documentation: build/site/index.html, strictly, tutorials run
+	$(BIN)/mkdocs build --strict --quiet
+
+picture: $(INSTALLED) ## take the picture of the demo's report that README shows
+	$(BIN)/python docs/hooks/picture.py demo/report.html docs/pictures/report.png
 
 bench: $(INSTALLED) ## run the benchmarks; each prints a ratio, both sides measured in one run
 	@failed=; for script in benchmarks/bench_$(BENCH).py; do \

@@ -1,7 +1,8 @@
-"""README and CONTRIBUTING name only what exists."""
+"""README, CONTRIBUTING and the pages of the docs name only what exists."""
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from pathlib import Path
@@ -12,7 +13,10 @@ import typer
 from headtool.cli.main import app
 
 REPOSITORY = Path(__file__).parents[2]
-DOCUMENTS = ("README.md", "CONTRIBUTING.md")
+PAGES = sorted(
+    path.relative_to(REPOSITORY).as_posix() for path in (REPOSITORY / "docs").rglob("*.md")
+)
+DOCUMENTS = ("README.md", "CONTRIBUTING.md", *PAGES)
 
 
 def text(document: str) -> str:
@@ -20,14 +24,15 @@ def text(document: str) -> str:
 
 
 def blocks(document: str, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", text(document), re.MULTILINE | re.DOTALL)
+    return re.findall(
+        rf"^```{language}(?: run[ \w]*)?\n(.*?)^```", text(document), re.M | re.DOTALL
+    )
 
 
 def commands(first: str) -> list[list[str]]:
     """The command lines in the documents' shell blocks that start with a word."""
-    lines = [
-        line for name in DOCUMENTS for block in blocks(name, "sh") for line in block.split("\n")
-    ]
+    shell = [block.replace("\\\n", " ") for name in DOCUMENTS for block in blocks(name, "sh")]
+    lines = [line for block in shell for line in block.split("\n")]
     words = [shlex.split(line, comments=True) for line in lines]
     return [line[1:] for line in words if line[:1] == [first]]
 
@@ -62,15 +67,20 @@ def test_every_make_target_exists() -> None:
 def test_every_file_named_exists() -> None:
     pattern = r"`((?:toolkit|methods|analysis|reports|cli|tests)/[\w/.]*)`"
     named = {path for document in DOCUMENTS for path in re.findall(pattern, text(document))}
-    linked = {path for name in DOCUMENTS for path in re.findall(r"\]\((\w[\w.]*)\)", text(name))}
+    linked = {
+        posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
+        for name in DOCUMENTS
+        for path in re.findall(r"\]\(([\w./-]*[\w])(?:#[\w-]+)?\)", text(name))
+    }
     assert len(named) > 10
+    assert len(linked) > 20
     assert [path for path in sorted(named | linked) if not (REPOSITORY / path).exists()] == []
 
 
 def test_every_method_is_in_the_table() -> None:
     from headtool.methods import BUILTIN
 
-    rows = set(re.findall(r"^\| `([\w-]+)` \|", text("README.md"), re.MULTILINE))
+    rows = set(re.findall(r"^\| `([\w-]+)` \|", text("docs/methods.md"), re.MULTILINE))
     assert set(BUILTIN) <= rows
 
 
@@ -80,8 +90,8 @@ def test_the_python_examples_run(
 ) -> None:
     monkeypatch.chdir(tmp_path)  # where examples write
     names: dict[str, object] = {}  # an example may go on where the one before ended
-    for example in blocks("README.md", "python"):
-        exec(compile(example, "README.md", "exec"), names)
+    for example in blocks("docs/python.md", "python"):
+        exec(compile(example, "docs/python.md", "exec"), names)
     printed = capsys.readouterr().out
     assert "verdict" in printed
     assert "pruned" in printed

@@ -1,0 +1,116 @@
+"""What mkdocs calls while it builds the site: generated pages, executed pages, inlined diagrams."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import generated
+import notebooks
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+from tutorials import BuildError, Page, run_pages, shown_files, with_outputs
+
+ROOT = Path(__file__).resolve().parents[2]
+CACHE = ROOT / "build" / "docs"
+_LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]+)(#[^)\s]+)?\)")
+_DIAGRAM = re.compile(r"^!\[[^\]]*\]\((diagrams/[\w-]+\.svg)\)$", re.M)
+_COMMAND = re.compile(r"^\| `headtool (\w+)` \|", re.M)
+
+_executed: dict[str, str] = {}
+
+
+def on_config(config: Any) -> Any:
+    """Show the rooms under the name that they are imported by, for the API reference."""
+    view = CACHE / "view" / "headtool"
+    view.mkdir(parents=True, exist_ok=True)
+    rooms = [
+        *(ROOT / "toolkit").iterdir(),
+        *(ROOT / n for n in ("analysis", "cli", "methods", "reports")),
+    ]
+    for link in view.iterdir():
+        link.unlink()
+    for path in rooms:
+        (view / path.name).symlink_to(path)
+    return config
+
+
+def on_files(files: Any, *, config: Any) -> Any:
+    """Add the pages that are written from the package, and the outputs of those that are run."""
+
+    def add(place: str, text: str) -> None:
+        files.append(File.generated(config, place, content=text))
+
+    for name, text in generated.command_pages().items():
+        add(f"commands/{name}.md", text)
+    for name, text in generated.api_pages().items():
+        add(f"api/{name}.md", text)
+    for name, place in outside().items():
+        add(place, as_page(ROOT / name))
+    tutorials = [
+        Page(f.src_uri, f.content_string) for f in files if f.src_uri.startswith("tutorials/")
+    ]
+    try:
+        folders = run_pages(tutorials, CACHE / "pages")
+        for page in tutorials:
+            folder = folders.get(page.name)
+            _executed[page.name] = with_outputs(page, folder)
+            for name, path in shown_files(page, folder).items() if folder else ():
+                place = f"{page.name.removesuffix('.md')}/{name}"
+                files.append(File.generated(config, place, abs_src_path=str(path)))
+    except BuildError as error:
+        raise PluginError(str(error)) from error
+    return files
+
+
+def outside() -> dict[str, str]:
+    """Return the files of the repository that are pages of the site, and where."""
+    examples = [*(ROOT / "examples").glob("*.py"), *(ROOT / "examples").glob("*.ipynb")]
+    return {
+        "CONTRIBUTING.md": "contributing.md",
+        "CHANGELOG.md": "changelog.md",
+        **{f"examples/{path.name}": f"examples/{path.stem}.md" for path in sorted(examples)},
+    }
+
+
+def as_page(path: Path) -> str:
+    """Return the text of a file of the repository as a page."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".ipynb":
+        return notebooks.as_markdown(path)
+    if path.suffix == ".py":
+        title = path.stem.replace("_", " ").capitalize()
+        return f'# {title}\n\n```python title="examples/{path.name}"\n{text}```\n'
+    return text
+
+
+def on_page_markdown(text: str, *, page: Any, **_: Any) -> str:
+    """Put in the outputs and diagrams, and turn links to the repository into links to pages."""
+    place = page.file.src_uri
+    text = _executed.get(place, text)
+    if place == "commands.md":
+        text = _COMMAND.sub(r"| [`headtool \1`](commands/\1.md) |", text)
+    text = _LINK.sub(lambda match: _linked(match, place), text)
+    return _DIAGRAM.sub(lambda match: (ROOT / "docs" / match[1]).read_text("utf-8"), text)
+
+
+def _linked(match: re.Match[str], place: str) -> str:
+    """A link, with its target on the site if that is a file outside `docs`."""
+    words, target, anchor = match.groups()
+    pages = outside()
+    base = posixpath.dirname(place)
+    inside = place in pages.values()  # then the link is relative to the file's own folder
+    source = next((name for name, at in pages.items() if at == place), f"docs/{place}")
+    named = posixpath.normpath(posixpath.join(posixpath.dirname(source), target))
+    if named == "README.md":
+        named = "docs/index.md"
+    if named in pages:
+        named = f"docs/{pages[named]}"
+    elif not inside or not named.startswith("docs/"):
+        return match[0]
+    return f"{words}({posixpath.relpath(named.removeprefix('docs/'), base or '.')}{anchor or ''})"
