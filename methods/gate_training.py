@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headtool.attention.gating import Gating
+from headtool.attention.weights import check_trainable
 from headtool.engine.evaluation import evaluate
 from headtool.engine.measurement import measure
 from headtool.errors import HeadtoolError
@@ -267,6 +268,7 @@ class GateTraining(Method):
                     f"names look like {next(iter(parameters))}"
                 )
             chosen |= {name: parameters[name] for name in names}
+        check_trainable(job.model.module, chosen, spec=job.model.spec, what=f"{self.name}.train")
         return chosen
 
     def _train(self, job: Job, examples: Examples, weights: list[nn.Parameter]) -> Tensor:

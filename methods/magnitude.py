@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from headtool.attention.weights import weight_of
 from headtool.methods.base import Job, Method, Scored
 from headtool.methods.slices import head_slices
 
@@ -22,7 +23,7 @@ class Magnitude(Method):
     shape, so that fused projections count like separate ones. Keys and values that several heads
     share count in full for each of them.
 
-    The score looks at the weights alone: one batch is run to find them, whatever its labels. There
+    The score looks at the weights alone: a few tokens are run to find them, and no example. There
     is no standard error (NaN). Layers of different scale are compared as they are.
 
     Examples
@@ -47,7 +48,7 @@ class Magnitude(Method):
         squares = np.zeros(job.model.sites.n_heads)
         for site, parts in head_slices(job, biases=False).items():
             for part in parts:
-                weight = job.model.module.get_parameter(part.name).detach().double()
+                weight = weight_of(job.model.module, part.name).double()
                 sums = part.sums(weight.square().cpu().numpy())
                 squares[job.model.sites.columns(site)] += sums
         return Scored(np.sqrt(job.columns(squares)), np.full(job.sites.n_heads, np.nan))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from headtool.attention.gating import SiteHandle
-from headtool.attention.probing import Probe
+from headtool.attention.weights import weight_of
 from headtool.heads import AttentionSite
 from headtool.methods.base import Job
 from headtool.surgery.tracing import trace
@@ -62,21 +62,19 @@ def head_slices(job: Job, *, biases: bool) -> dict[AttentionSite, list[HeadSlice
     """Find each site's weights by head: those before its heads' outputs, and W_O.
 
     What belongs to a head is measured, not read off shapes, so fused projections count like
-    separate ones. One forward pass is run to find them, whatever the labels.
+    separate ones. The model is run on a few tokens of no data set to find them.
 
     Parameters
     ----------
     job
-        The model and its data; the longest two examples are run.
+        The model.
     biases
         Whether biases of the projections before the heads' outputs belong to heads as well. That of
         W_O never does.
     """
     model = job.model
-    batch = model.collate(job.examples, np.argsort(job.examples.lengths)[-2:])
-    probe = Probe(lambda: model.forward(batch), batch=len(batch), source=0)
     found: dict[AttentionSite, list[HeadSlices]] = {}
-    for unit in trace(model.module, model.handles, probe):
+    for unit in trace(model.module, model.handles, model.probe(model.module)):
         heads = unit.handle.site.n_heads
         inputs = []
         for layer in unit.outputs:
@@ -107,6 +105,6 @@ def output_weights(handle: SiteHandle) -> NDArray[np.float64]:
     handle
         The site.
     """
-    weight = handle.module.get_parameter("weight").detach().double().cpu().numpy()
+    weight = weight_of(handle.module, "weight").double().cpu().numpy()
     by_input = weight.T if isinstance(handle.module, nn.Linear) else weight
     return by_input.reshape(handle.site.n_heads, handle.site.head_dim, -1)

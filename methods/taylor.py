@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headtool.attention.weights import check_trainable
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
 from headtool.engine.units import Unit, UnitResult, cut, in_order, run_units
@@ -163,6 +164,7 @@ def _sums(
 @contextlib.contextmanager
 def _differentiable(model: ModelAdapter, slices: _Slices) -> Iterator[None]:
     """Take gradients of the heads' weights alone; afterwards everything is as it was."""
+    check_trainable(model.module, _names(slices), spec=model.spec, what="taylor")
     weights = [model.module.get_parameter(name) for name in _names(slices)]
     with frozen(model.module):
         try:

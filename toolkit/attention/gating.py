@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from headtool.heads import AttentionSite
@@ -87,7 +88,13 @@ class SiteHandle:
 
 
 @contextlib.contextmanager
-def intercept(handles: Sequence[SiteHandle], handler: Handler, *, batch: int) -> Iterator[None]:
+def intercept(
+    handles: Sequence[SiteHandle],
+    handler: Handler,
+    *,
+    batch: int,
+    device: torch.device | None = None,
+) -> Iterator[None]:
     """Let `handler` see, and change, the heads' outputs of every forward pass inside.
 
     Parameters
@@ -98,6 +105,8 @@ def intercept(handles: Sequence[SiteHandle], handler: Handler, *, batch: int) ->
         Called for each site in the order of the forward pass.
     batch
         Rows in a batch (only the flat layout needs it).
+    device
+        Where the handler sees the outputs, wherever their layer is; None: where they are.
 
     Nothing stays attached afterwards, even when a forward pass raises. Enter again after that: the
     uses of a shared projection are counted, so forward passes inside must be complete.
@@ -107,7 +116,7 @@ def intercept(handles: Sequence[SiteHandle], handler: Handler, *, batch: int) ->
         by_module.setdefault(handle.module, []).append(handle)
     with contextlib.ExitStack() as stack:
         for module, uses in by_module.items():
-            hook = module.register_forward_pre_hook(_ProjectionHook(uses, handler, batch))
+            hook = module.register_forward_pre_hook(_ProjectionHook(uses, handler, batch, device))
             stack.callback(hook.remove)
         yield
 
@@ -115,11 +124,18 @@ def intercept(handles: Sequence[SiteHandle], handler: Handler, *, batch: int) ->
 class _ProjectionHook:
     """Counts the calls of one projection and passes each to the handler under its site."""
 
-    def __init__(self, uses: Sequence[SiteHandle], handler: Handler, batch: int) -> None:
+    def __init__(
+        self,
+        uses: Sequence[SiteHandle],
+        handler: Handler,
+        batch: int,
+        device: torch.device | None,
+    ) -> None:
         self.uses = {use.call: use for use in uses}
         self.calls = uses[0].calls
         self.handler = handler
         self.batch = batch
+        self.device = device
         self.seen = 0
 
     def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
@@ -127,10 +143,11 @@ class _ProjectionHook:
         self.seen += 1
         if use is None:
             return None
-        changed = self.handler(use.site, use.split(args[0], self.batch))
+        projected = args[0] if self.device is None else args[0].to(self.device)
+        changed = self.handler(use.site, use.split(projected, self.batch))
         if changed is None:
             return None
-        return (use.join(changed, args[0]), *args[1:])
+        return (use.join(changed, args[0]).to(args[0].device), *args[1:])
 
 
 @dataclass(frozen=True)

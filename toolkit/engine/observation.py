@@ -141,7 +141,7 @@ def _summaries(
 
     def summarise(site: AttentionSite, contexts: Tensor) -> None:
         shape = (len(contexts), site.n_heads, contexts.shape[1], -1)
-        attention = latest.pop().reshape(shape)
+        attention = latest.pop().reshape(shape).to(contexts.device)
         for place, statistic in enumerate(statistics):
             summary = statistic.summarise(site, attention, contexts, batch)
             found.update({f"{site} {place} {name}": array for name, array in summary.items()})

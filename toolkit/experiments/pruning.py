@@ -212,6 +212,7 @@ def prune(
     if on_data or rescale is not None:
         text = read_data(data, model, limit=limit, limit_order=limit_order, seed=seed)
     adapter = open_model(model)
+    share = adapter is not model  # nobody else has it
     if onnx:
         check_exportable(adapter)
     examples = None
@@ -240,9 +241,9 @@ def prune(
     rows: list[dict[str, Any]] = []
     if bake:
         pruned = None
-        smaller = bake_model(adapter, chosen, scales)
+        smaller = bake_model(adapter, chosen, scales, share=share)
     else:
-        pruned = prune_model(adapter, chosen, scales)
+        pruned = prune_model(adapter, chosen, scales, share=share)
         smaller = pruned.model
         rows.append(_savings(unit, chosen, pruned))
         if mask is None and any(site.n_kv_heads != site.n_heads for site in adapter.sites):
@@ -302,7 +303,7 @@ def _other_savings(
     other = next(name for name in UNITS if name != unit)
     try:
         mask = choose(other)
-        return [_savings(other, mask, prune_model(model, mask))]
+        return [_savings(other, mask, prune_model(model, mask, share=True))]
     except HeadtoolError:
         return []
 

@@ -144,7 +144,7 @@ def speed(
     else:
         assert mask is not None
         closed = mask if isinstance(mask, HeadMask) else from_file(Path(mask), whole.sites)
-        smaller = prune(whole, closed).model
+        smaller = prune(whole, closed, share=True).model
     works = tuple(work or (("decode",) if whole.task == "seq2seq" else ("forward",)))
     if beam > 1 and "decode" not in works:
         raise HeadtoolError("`beam` is for `work=decode`; add it, or leave `beam` out")

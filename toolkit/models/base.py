@@ -111,6 +111,8 @@ class ModelAdapter(ABC):
     def intercept(self, handler: Handler, batch: Batch) -> AbstractContextManager[None]:
         """Let `handler` see and change the heads' outputs in every forward pass inside.
 
+        It sees them on the device of the batch, also where the model lives on several.
+
         Parameters
         ----------
         handler
@@ -118,7 +120,7 @@ class ModelAdapter(ABC):
         batch
             The batch that will run.
         """
-        return intercept(self.handles, handler, batch=len(batch))
+        return intercept(self.handles, handler, batch=len(batch), device=self.device)
 
     @abstractmethod
     def encode(self, data: TextData, *, batch_tokens: int = 4096, seed: int = 0) -> Examples:

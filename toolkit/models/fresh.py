@@ -7,6 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import nn
 
+from headtool.attention.weights import check_trainable
 from headtool.errors import HeadtoolError
 
 __all__ = ["build_fresh"]
@@ -66,6 +67,7 @@ def build_fresh(
             spec,
             f"{name} would be {found.get(name, 'missing')}, and is {wanted.get(name, 'missing')}",
         )
+    check_trainable(module, [n for n, _ in module.named_parameters()], spec=spec, what="a like one")
     like = dict(module.named_parameters()) | dict(module.named_buffers())
     for name, tensor in [*built.named_parameters(), *built.named_buffers()]:
         if name in like:

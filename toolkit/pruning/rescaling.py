@@ -30,6 +30,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from headtool.attention.gating import SiteHandle
+from headtool.attention.weights import weight_of
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter
@@ -210,6 +211,6 @@ class _FirstSum(TorchFunctionMode):
 
 def _per_head(handle: SiteHandle) -> Tensor:
     """The output projection by head, [H, D, out]."""
-    weight = handle.module.get_parameter("weight").detach()
+    weight = weight_of(handle.module, "weight")
     columns = weight.T if isinstance(handle.module, nn.Linear) else weight
     return columns.reshape(handle.site.n_heads, handle.site.head_dim, -1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from headtool.attention.weights import copied
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter
@@ -50,7 +50,11 @@ class Pruned:
 
 
 def prune(
-    model: ModelAdapter, mask: HeadMask, scales: Mapping[AttentionSite, Tensor] | None = None
+    model: ModelAdapter,
+    mask: HeadMask,
+    scales: Mapping[AttentionSite, Tensor] | None = None,
+    *,
+    share: bool = False,
 ) -> Pruned:
     """Remove the heads that a mask closes; the given model stays as it is.
 
@@ -63,13 +67,16 @@ def prune(
     scales
         By site, what the outputs of its heads are multiplied by [H]; one by default. See
         `headtool.pruning.rescaling`.
+    share
+        Let the smaller model have the very weights that stay as they are, which saves their memory.
+        Then neither may be trained.
 
     Raises
     ------
     HeadtoolError
         If no head would be left, or if heads cannot be removed from this model.
     """
-    removed = remove_heads(model.module, model.handles, model.probe, mask, scales)
+    removed = remove_heads(model.module, model.handles, model.probe, mask, scales, share=share)
     history = History.of(model.module, model.sites).after(mask, removed.plan.to_json())
     record_history(removed.module, history)
     smaller = model.with_module(removed.module)
@@ -85,7 +92,11 @@ def prune(
 
 
 def bake(
-    model: ModelAdapter, mask: HeadMask, scales: Mapping[AttentionSite, Tensor] | None = None
+    model: ModelAdapter,
+    mask: HeadMask,
+    scales: Mapping[AttentionSite, Tensor] | None = None,
+    *,
+    share: bool = False,
 ) -> ModelAdapter:
     """Zero the columns of the output projections that read closed heads, in a copy of the model.
 
@@ -93,7 +104,7 @@ def bake(
 
     Parameters
     ----------
-    model, mask, scales
+    model, mask, scales, share
         As for `prune`.
 
     Raises
@@ -109,7 +120,7 @@ def bake(
                 f"{site.projection} serves several layers, so the same heads must go from all of "
                 "them; close them in each"
             )
-    baked = copy.deepcopy(model.module)
+    baked = copied(model.module, share=share)
     for site in {site.projection: site for site in gates}.values():
         scale_projection(baked, site, gates[site])
     return model.with_module(baked)

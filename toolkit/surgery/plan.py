@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from headtool.attention.discovery import is_linear
+from headtool.attention.weights import replace_module, replace_weight, stored
 from headtool.errors import HeadtoolError
 from headtool.surgery.modules import (
     BiasOnly,
@@ -170,7 +171,7 @@ def carry_out(plan: Plan, model: nn.Module) -> None:
             linear = model.get_submodule(name)
             if not isinstance(linear, nn.Linear):
                 raise AttributeError(f"{name} is a {type(linear).__name__}")
-            model.set_submodule(name, RepeatingLinear(linear, index))
+            replace_module(model, name, RepeatingLinear(linear, index))
         for name, numbers in plan.numbers.items():
             _set_numbers(model.get_submodule(name), numbers)
         for name, arguments in plan.arguments.items():
@@ -192,9 +193,12 @@ def _slice(model: nn.Module, name: str, axis: int, kept: Ranges) -> None:
     old = module.get_parameter(leaf)
     if kept[-1][1] > old.shape[axis]:
         raise IndexError(f"{name} has the shape {tuple(old.shape)}")
-    index = torch.cat([torch.arange(*part, device=old.device) for part in kept])
-    value = old.detach().index_select(axis, index).contiguous()
-    setattr(module, leaf, nn.Parameter(value, requires_grad=old.requires_grad))
+    whole = stored(module, leaf)
+    if not whole.is_floating_point():
+        raise TypeError(f"{name} is quantised")
+    index = torch.cat([torch.arange(*part, device=whole.device) for part in kept])
+    value = whole.index_select(axis, index).contiguous()
+    replace_weight(module, leaf, value)
     if leaf != "weight":
         return
     if isinstance(module, nn.Linear):
@@ -249,5 +253,5 @@ def _empty(model: nn.Module, attention: EmptyAttention) -> None:
         model.set_submodule(name, Nothing(width))
     projection: Any = model.get_submodule(attention.projection)
     width = projection.nf if hasattr(projection, "nf") else projection.out_features
-    model.set_submodule(attention.projection, BiasOnly(projection.bias, width))
+    replace_module(model, attention.projection, BiasOnly(projection.bias, width))
     hide(model.get_submodule(attention.owner))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from headtool.attention.gating import Gating, SiteHandle, intercept
 from headtool.attention.probing import Probe
+from headtool.attention.weights import copied, replace_weight, stored
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.surgery.modules import BiasOnly
@@ -72,6 +72,8 @@ def remove_heads(
     probe: Callable[[nn.Module], Probe],
     mask: HeadMask,
     scales: Mapping[AttentionSite, Tensor] | None = None,
+    *,
+    share: bool = False,
 ) -> Removed:
     """Remove the heads that a mask closes, from a copy of the model.
 
@@ -88,6 +90,8 @@ def remove_heads(
         Which heads to keep. Sites that it does not speak of stay whole.
     scales
         By site, what the outputs of its heads are multiplied by [H]; one by default.
+    share
+        Let the copy have the very weights that stay as they are; see `copied`.
 
     Raises
     ------
@@ -101,7 +105,7 @@ def remove_heads(
     with torch.inference_mode(), intercept(handles, Gating(gates), batch=whole.batch):
         masked = whole.predict()
     plan = make_plan(trace(module, handles, whole), closed, whole.batch)
-    smaller = copy.deepcopy(module)
+    smaller = copied(module, share=share)
     try:
         carry_out(plan, smaller)
         for site, factors in (scales or {}).items():
@@ -146,11 +150,11 @@ def scale_projection(module: nn.Module, site: AttentionSite, factors: Tensor) ->
     projection: Any = module.get_submodule(site.projection)
     if isinstance(projection, BiasOnly):
         return
-    columns = factors.repeat_interleave(site.head_dim).to(projection.weight)
-    with torch.no_grad():
-        # GPT-2's is transposed.
-        linear = isinstance(projection, nn.Linear)
-        projection.weight.mul_(columns if linear else columns[:, None])
+    weight = stored(projection, "weight")
+    columns = factors.repeat_interleave(site.head_dim).to(weight)
+    # GPT-2's is transposed. A new tensor: the model that this one is a copy of may share the old.
+    linear = isinstance(projection, nn.Linear)
+    replace_weight(projection, "weight", weight * (columns if linear else columns[:, None]))
 
 
 def open_gates(handles: Sequence[SiteHandle], mask: HeadMask) -> dict[AttentionSite, Tensor]:
@@ -170,7 +174,7 @@ def open_gates(handles: Sequence[SiteHandle], mask: HeadMask) -> dict[AttentionS
     """
     gates = {
         handle.site: torch.from_numpy(mask.at(handle.site).copy()).to(
-            next(handle.module.parameters())
+            stored(handle.module, "weight")
         )
         for handle in handles
         if handle.site in mask.sites.items

@@ -8,6 +8,7 @@ a group of heads shares belong to all of its heads.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +21,7 @@ from headtool.attention.discovery import is_linear
 from headtool.attention.gating import SiteHandle
 from headtool.attention.probing import Probe
 from headtool.attention.watching import AttentionWatch
+from headtool.attention.weights import present
 
 __all__ = ["PerHead", "TracedAttention", "trace", "unit_name"]
 
@@ -117,11 +119,11 @@ def trace(model: nn.Module, handles: Sequence[SiteHandle], probe: Probe) -> list
     finally:
         for hook in hooks:
             hook.remove()
-    with torch.enable_grad():
-        return [
-            _unit(name, modules[name], tuple(uses), *calls[name], probe)
-            for name, uses in grouped.items()
-        ]
+    found = []
+    for name, uses in grouped.items():
+        with torch.enable_grad(), present(modules[name]):
+            found.append(_unit(name, modules[name], tuple(uses), *calls[name], probe))
+    return found
 
 
 def unit_name(model: nn.Module, handle: SiteHandle) -> str:
@@ -154,14 +156,19 @@ def _unit(
     probe: Probe,
 ) -> TracedAttention:
     handle = handles[0]
-    weights = {key: value.detach().requires_grad_() for key, value in module.named_parameters()}
+    weights = {
+        key: value.detach().requires_grad_(value.is_floating_point())
+        for key, value in module.named_parameters()
+    }
     arguments = {key: _leaf(value) for key, value in kwargs.items() if _is_float(value)}
     given = {key: None if _is_cache(value) else value for key, value in kwargs.items()} | arguments
     outputs: dict[str, Tensor] = {}
+    calls: Counter[str] = Counter()
 
     def note(key: str) -> Any:
         def hook(part: nn.Module, args: Any, output: Tensor) -> None:
             outputs[key] = output
+            calls[key] += 1
 
         return hook
 
@@ -183,15 +190,38 @@ def _unit(
         for hook in hooks:
             hook.remove()
     prefix = f"{name}." if name else ""
-    in_weights = _per_head(contexts, {f"{prefix}{key}": value for key, value in weights.items()})
+    by_output = _per_head(contexts, outputs)
+    in_weights: dict[str, PerHead | None] = {}
+    for key, output in outputs.items():
+        if calls[key] == 1:
+            in_weights |= _rows(key, module.get_submodule(key), output, by_output.get(key))
+    others = {key: value for key, value in weights.items() if key not in in_weights}
+    in_weights |= _per_head(contexts, others)
     return TracedAttention(
         name=name,
         module=module,
         handles=handles,
-        parameters={key: part for key, part in in_weights.items() if part},
-        outputs=_per_head(contexts, {f"{prefix}{key}": part for key, part in outputs.items()}),
+        parameters={
+            f"{prefix}{key}": part for key in weights if (part := in_weights.get(key)) is not None
+        },
+        outputs={f"{prefix}{key}": part for key, part in by_output.items()},
         arguments={key: part for key, part in _per_head(contexts, arguments).items() if part},
     )
+
+
+def _rows(
+    key: str, part: nn.Module, output: Tensor, found: PerHead | None
+) -> dict[str, PerHead | None]:
+    """Attribute the weights of a plain linear layer as its outputs, which cost far less to mark."""
+    plain = type(part) is nn.Linear
+    if not plain and type(part).__name__ != "Conv1D":
+        return {}
+    if found is None:
+        return {f"{key}.weight": None, f"{key}.bias": None}
+    if found.axis != output.ndim - 1:
+        return {}
+    axis = 0 if plain else 1  # GPT-2's is transposed
+    return {f"{key}.weight": PerHead(axis, found.heads), f"{key}.bias": PerHead(0, found.heads)}
 
 
 def _per_head(contexts: Tensor, tensors: Mapping[str, Tensor]) -> dict[str, PerHead | None]:

@@ -118,11 +118,9 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> Path:
 METHODS: dict[str, dict[str, Any]] = {
     name: {}
     for name in headtool.method_names()
-    if name not in ("random", "dsp", "gates", "scratch", "shapley")
+    if name not in ("random", "dsp", "shapley", "taylor")
 }
-LATER = ("attribution", "flap", "magnitude", "taylor", "wanda", "gates")
-METHODS = {name: METHODS[name] for name in METHODS if name not in LATER}
-METHODS["shapley"] = {}
+METHODS["gates"] = {"steps": 2, "heads": 4}
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -135,7 +133,7 @@ def test_methods_agree_with_the_whole_model(
     np.testing.assert_allclose(_scores(offloaded, text, method, **options), expected, rtol=1e-5)
 
 
-def later_pruned_and_baked_ones_are_the_same(
+def test_pruned_and_baked_ones_are_the_same(
     whole: ModelAdapter, offloaded: ModelAdapter, tmp_path: Path
 ) -> None:
     mask = HeadMask.without(whole.sites, whole.sites.heads[1:4])
@@ -146,6 +144,16 @@ def later_pruned_and_baked_ones_are_the_same(
             headtool.load_model(str(tmp_path / f"{name}{bake}")) for name in ("whole", "parts")
         )
         assert one.fingerprint == other.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("method", "options"), [("taylor", {}), ("gates", {"train": "*.q_proj.weight", "heads": 4})]
+)
+def test_weights_that_wait_are_not_trained(
+    offloaded: ModelAdapter, text: Path, method: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(HeadtoolError, match="load it without `device_map`"):
+        _scores(offloaded, text, method, **options)
 
 
 def test_pruned_models_can_be_placed(whole: ModelAdapter, tmp_path: Path) -> None:

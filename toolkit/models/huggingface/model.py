@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self, cast
@@ -27,6 +28,8 @@ from headtool.models.huggingface.placing import placing_of
 from headtool.searching import Search
 
 __all__ = ["HuggingFaceModel"]
+
+_LARGEST_FILE = "5GB"
 
 
 class HuggingFaceModel(HuggingFaceNetwork):
@@ -92,7 +95,10 @@ class HuggingFaceModel(HuggingFaceNetwork):
 
     def save(self, folder: Path) -> Mapping[str, Any]:
         """Write a folder that ``from_pretrained`` reads; see `ModelAdapter.save`."""
-        cast(Any, self.module).save_pretrained(folder)
+        with warnings.catch_warnings():
+            # Weights that wait on disk are gathered file by file.
+            warnings.filterwarnings("ignore", message="Attempting to save a model with offloaded")
+            cast(Any, self.module).save_pretrained(folder, max_shard_size=_LARGEST_FILE)
         with _system_errors():
             self.tokenizer.save_pretrained(folder)
         return {}  # the configuration says what was removed
