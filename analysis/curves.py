@@ -177,7 +177,7 @@ def additivity(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFram
         added = bootstrap.observed @ bootstrap.single_weights[number]
         gaps = bootstrap.drawn[number] - bootstrap.drawn_sums[number]
         low, high = percentile_interval(gaps, level=1 - alpha)
-        columns = (joint, added, joint - added, low, high)
+        columns = (joint, added, np.round(joint - added, 12), low, high)  # 0 is 0
         for budget, share, *numbers in zip(
             line.budgets, line.share.tolist(), *map(np.ndarray.tolist, columns), strict=True
         ):

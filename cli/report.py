@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,6 @@ import typer
 
 from headtool.cli.console import prepare_messages
 from headtool.cli.options import Quiet
-from headtool.errors import unknown
 
 __all__ = ["report"]
 
@@ -18,39 +16,50 @@ EXAMPLES = (
     "Examples:\n\n"
     "headtool report runs/compared\n\n"
     "headtool report runs/compared --format latex --out paper/tables\n\n"
-    "headtool report runs/compared --format figures --out paper/figures --force\n\n"
+    "headtool report runs/compared --format latex --columns effect,interval,verdict\n\n"
+    "headtool report runs/compared --format pdf --width 3.25 --out paper/figures --force\n\n"
     "headtool report runs/compared --roles runs/roles --out with-roles.html"
 )
 
 
-class ReportFormat(StrEnum):
-    """What a run is rendered as."""
+def _format(text: str) -> str:
+    from headtool.reports.formats.choice import choice_of
 
-    html = "html"
-    markdown = "markdown"
-    latex = "latex"
-    csv = "csv"
-    figures = "figures"
-
-
-def _format(text: str) -> ReportFormat:
-    if text not in ReportFormat.__members__:
-        raise unknown("format", text, ReportFormat.__members__)
-    return ReportFormat(text)
+    choice_of(text)
+    return text
 
 
 RunFolder = Annotated[
     Path, typer.Argument(metavar="RUN", help="Folder that a command wrote with --out.")
 ]
 Format = Annotated[
-    ReportFormat,
+    str,
     typer.Option(
         "--format",
         parser=_format,
-        metavar="html|markdown|latex|csv|figures",
+        metavar="html|markdown|latex|csv|figures|pdf,svg,png",
         help="html and markdown are a file; latex (booktabs tables), csv (every table) and "
-        "figures (PDF, SVG and PNG) a folder.",
+        "figures (PDF, SVG and PNG, or those that are named) a folder.",
     ),
+]
+Columns = Annotated[
+    str | None,
+    typer.Option(
+        "--columns",
+        metavar="TITLE,...",
+        help="latex: columns to show beside those that name the rows; tables without any of them "
+        "are left out. Default: all; wide tables are divided.",
+    ),
+]
+Width = Annotated[
+    float | None,
+    typer.Option(
+        "--width", metavar="INCHES", help="Figures: width of each, with text of the same size."
+    ),
+]
+Font = Annotated[
+    str | None,
+    typer.Option("--font", metavar="NAME", help="Figures: an installed font."),
 ]
 Out = Annotated[
     Path | None,
@@ -73,8 +82,11 @@ Roles = Annotated[
 
 def report(
     run: RunFolder,
-    output: Format = ReportFormat.html,
+    output: Format = "html",
     roles: Roles = None,
+    columns: Columns = None,
+    width: Width = None,
+    font: Font = None,
     out: Out = None,
     force: Force = False,
     quiet: Quiet = False,
@@ -87,4 +99,15 @@ def report(
     prepare_messages(quiet=quiet)
     from headtool.reports.writing import write_report
 
-    typer.echo(str(write_report(run, format=output.value, roles=roles, out=out, force=force)))
+    titles = None if columns is None else [title.strip() for title in columns.split(",")]
+    written = write_report(
+        run,
+        format=output,
+        roles=roles,
+        columns=titles,
+        width=width,
+        font=font,
+        out=out,
+        force=force,
+    )
+    typer.echo(str(written))

@@ -98,10 +98,13 @@ class Column:
         What stands above it.
     is_number
         Whether it is set flush right.
+    best
+        Whether the ``largest`` or the ``smallest`` of its values is the best; empty where none is.
     """
 
     title: str
     is_number: bool = True
+    best: str = ""
 
 
 @dataclass(frozen=True)
@@ -170,6 +173,9 @@ class DataTable:
         Titles, and the cells of every row.
     can_filter
         Whether the page offers to filter its rows.
+    best
+        Whether the ``largest`` or the ``smallest`` value of each row is the best, where columns
+        compare; empty where they do not.
     """
 
     name: str
@@ -177,6 +183,36 @@ class DataTable:
     columns: Sequence[Column]
     rows: Sequence[Sequence[Cell]]
     can_filter: bool = False
+    best: str = ""
+
+    def best_cells(self) -> set[tuple[int, int]]:
+        """Find the cells that hold the best value of their column, or of their row.
+
+        Equal ones are all the best, unless all there are equal.
+
+        Returns
+        -------
+        set of tuple
+            Row and column of each, counted from 0.
+        """
+        lines = [
+            (column.best, [(row, place) for row in range(len(self.rows))])
+            for place, column in enumerate(self.columns)
+        ]
+        if self.best:
+            across = range(1, len(self.columns))
+            lines += [(self.best, [(row, p) for p in across]) for row in range(len(self.rows))]
+        found: set[tuple[int, int]] = set()
+        for which, places in lines:
+            values = {
+                (row, place): value
+                for row, place in places
+                if which and (value := self.rows[row][place].order) is not None
+            }
+            if len(set(values.values())) > 1:
+                wanted = max(values.values()) if which == "largest" else min(values.values())
+                found |= {place for place, value in values.items() if value == wanted}
+        return found
 
 
 @dataclass(frozen=True)
@@ -201,6 +237,9 @@ class View:
         By budget, how many methods keep each head; empty for a single method.
     by_role
         Whether heads have the colours of their roles.
+    extent
+        For values of either sign: the end of the colour scale, whose middle is 0; NaN for scales
+        from the least to the most important head.
     """
 
     name: str
@@ -211,6 +250,12 @@ class View:
     kept: Mapping[int, Sequence[bool]] = field(default_factory=dict)
     keeping: Mapping[int, Sequence[int]] = field(default_factory=dict)
     by_role: bool = False
+    extent: float = math.nan
+
+    @property
+    def shades(self) -> str:
+        """First letter of the classes of the colour scale."""
+        return "s" if math.isnan(self.extent) else "d"
 
 
 @dataclass(frozen=True)

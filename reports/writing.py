@@ -6,12 +6,13 @@ import contextlib
 import csv
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from headtool.errors import HeadtoolError, unknown
+from headtool.errors import HeadtoolError
 from headtool.reports.contents.run import Contents, read_contents, with_roles
+from headtool.reports.formats.choice import FORMATS, Choice, choice_of
 from headtool.reports.marks import is_marked
 from headtool.results.replacing import replacing, sweep
 
@@ -19,15 +20,6 @@ if TYPE_CHECKING:
     from headtool.analysis.comparison import Comparison
 
 __all__ = ["FORMATS", "add_report", "write_report"]
-
-FORMATS = {
-    "html": ("report.html", ()),
-    "markdown": ("report.md", ()),
-    "latex": ("latex", (".tex",)),
-    "csv": ("csv", (".csv",)),
-    "figures": ("figures", (".pdf", ".svg", ".png")),
-}
-"""By format: the default name inside the run, and for folders what their files end in."""
 
 
 class Written(Protocol):
@@ -43,6 +35,9 @@ def write_report(
     *,
     format: str = "html",
     roles: Written | Path | str | None = None,
+    columns: Sequence[str] | None = None,
+    width: float | None = None,
+    font: str | None = None,
     out: Path | str | None = None,
     force: bool = False,
 ) -> Path:
@@ -53,9 +48,17 @@ def write_report(
     source
         A comparison, another result that was written to a folder, or the folder of a run.
     format
-        One of `FORMATS`: a file for ``html`` and ``markdown``, a folder for the others.
+        ``html`` and ``markdown`` are a file; ``latex``, ``csv`` and ``figures`` a folder. Names of
+        drawings, such as ``pdf`` or ``pdf,svg``, are figures in these formats alone.
     roles
         A run of ``headtool roles`` on the model that `source` compares methods on, to be joined.
+    columns
+        For ``latex``: titles of the columns that tables show beside those that name their rows; a
+        table that has none of them is left out. None: all columns.
+    width
+        For figures: inches that each is wide; text keeps its size. None: as wide as it needs to be.
+    font
+        For figures: name of an installed font. None: DejaVu Sans.
     out
         Where to. None: inside the run's folder, under the format's default name.
     force
@@ -70,7 +73,8 @@ def write_report(
     ------
     HeadtoolError
         If there is no finished run, it is damaged or of another version, `roles` does not belong
-        to it, a comparison without a folder comes without `out`, or `out` cannot be written.
+        to it, a comparison without a folder comes without `out`, `out` cannot be written, or an
+        option does not belong to the format.
 
     Examples
     --------
@@ -86,9 +90,8 @@ def write_report(
     ...     page.name, page.read_text()[:15]
     ('report.html', '<!doctype html>')
     """
-    if format not in FORMATS:
-        raise unknown("format", format, FORMATS)
-    name, endings = FORMATS[format]
+    choice = choice_of(format, columns=columns, width=width, font=font)
+    name, endings = FORMATS[choice.format]
     with _run_of(source) as (run, lasts):
         contents = read_contents(run)
         if roles is not None:
@@ -103,7 +106,7 @@ def write_report(
             _check(place, endings, contents, force=force)
             place.parent.mkdir(parents=True, exist_ok=True)
             with replacing(place, force=force) as made:
-                _render(contents, format, made)
+                _render(contents, choice, made)
         except OSError as error:
             raise HeadtoolError(
                 f"cannot write {place}: {error.strerror or error}; choose another `out`"
@@ -120,7 +123,7 @@ def add_report(run: Path) -> None:
         The folder; it holds everything else.
     """
     name, _ = FORMATS["html"]
-    _render(read_contents(run), "html", run / name)
+    _render(read_contents(run), Choice("html"), run / name)
 
 
 def _folder_of(source: Written | Path | str) -> Path:
@@ -152,29 +155,31 @@ def _run_of(source: Comparison | Written | Path | str) -> Iterator[tuple[Path, b
         yield run, False
 
 
-def _render(contents: Contents, format: str, place: Path) -> None:
+def _render(contents: Contents, choice: Choice, place: Path) -> None:
     """Write one format at `place`, which does not exist."""
-    if format == "html":
+    if choice.format == "html":
         from headtool.reports.formats.html import render_html
 
         place.write_text(render_html(contents), encoding="utf-8")
-    elif format == "markdown":
+    elif choice.format == "markdown":
         from headtool.reports.formats.markdown import render_markdown
 
         place.write_text(render_markdown(contents), encoding="utf-8")
     else:
         place.mkdir()
-        if format == "latex":
+        if choice.format == "latex":
             from headtool.reports.formats.latex import render_latex
 
-            for name, text in render_latex(contents).items():
+            for name, text in render_latex(contents, columns=choice.columns).items():
                 (place / name).write_text(text, encoding="utf-8")
-        elif format == "csv":
+        elif choice.format == "csv":
             _write_csv(contents, place)
         else:
             from headtool.reports.formats.figures import write_figures
 
-            if not write_figures(contents, place):
+            if not write_figures(
+                contents, place, formats=choice.drawings, width=choice.width, font=choice.font
+            ):
                 raise HeadtoolError(
                     f"a run of {contents.kind} has tables and no figures; choose html, markdown, "
                     "latex or csv as `format`"

@@ -158,7 +158,7 @@ def _cell(cell: SquareCell, x: float, y: float, side: float, interactive: bool) 
 
 
 def mark(verdict: str, x: float, y: float, radius: float) -> Markup | None:
-    """The shape that stands for a verdict; an undecided head has none.
+    """The shape that stands for a verdict; a head that was not tested has none.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def mark(verdict: str, x: float, y: float, radius: float) -> Markup | None:
     radius
         In pixels.
     """
-    if verdict in ("needed", "removable"):
+    if verdict in ("needed", "removable", "undecided"):
         return element("circle", cx=x, cy=y, r=radius, class_=f"mark {verdict}")
     if verdict == "harmful":
         corners = [
@@ -250,7 +250,7 @@ def caterpillar(
         if math.isfinite(effect.low) and math.isfinite(effect.high):
             whisker = element("path", d=f"M{x:.1f} {up(effect.low):.1f}V{up(effect.high):.1f}")
         shape = mark(effect.verdict, x, up(effect.value), radius) or element(
-            "circle", cx=x, cy=up(effect.value), r=radius * 0.7, class_="mark undecided"
+            "circle", cx=x, cy=up(effect.value), r=radius * 0.7, class_="mark untested"
         )
         parts.append(
             element(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from headtool.reports.charts.axes import Axes, drawing
+from headtool.reports.charts.labels import HEIGHT, Box, at_gaps, width_of
 from headtool.reports.charts.svg import Scale, clip, element, path, ticks
 from headtool.reports.wording.words import number
 
@@ -93,17 +94,22 @@ def line_chart(
     longest = max((len(clip(line.label or "", 18)) for line in named), default=0)
     reach = max((max(line.x, default=0.0) for line in lines), default=end)
     left, top, bottom = 52, 12, 40
-    right = max(18, round(14 + 7.6 * longest - 0.9 * (1 - reach / end) * (width - left)))
-    across = Scale(0.0, end, left, width - right)
-    levels = _levels(marks, across)
-    top += 14 * (max(levels, default=-1) + 1)
-    if y_range is None:
-        values = [v for line in lines for v in (*line.y, *line.low, *line.high)]
-        up = Scale.around(
-            values, height - bottom, top, include=(reference[0],) if reference else ()
-        )
-    else:
-        up = Scale(*y_range, height - bottom, top)
+    beside = max(18, round(14 + 7.6 * longest - 0.9 * (1 - reach / end) * (width - left)))
+    names: list[Markup] | None = []
+    for right in (18, beside):  # names stand among the curves if there is room for all
+        across = Scale(0.0, end, left, width - right)
+        levels = _levels(marks, across)
+        above = top + 14 * (max(levels, default=-1) + 1)
+        if y_range is None:
+            values = [v for line in lines for v in (*line.y, *line.low, *line.high)]
+            up = Scale.around(
+                values, height - bottom, above, include=(reference[0],) if reference else ()
+            )
+        else:
+            up = Scale(*y_range, height - bottom, above)
+        names = _gap_labels(named, across, up, reference, len(lines))
+        if names is not None:
+            break
     axes = Axes(across, up)
     parts: list[Markup | None] = [
         *axes.levels(4 if compact else 5),
@@ -127,7 +133,7 @@ def line_chart(
             ),
         ]
     parts += [_line(line, across, up) for line in lines]
-    parts += _end_labels(named, across, up)
+    parts += _end_labels(named, across, up) if names is None else names
     if not interactive:
         return drawing(parts, label=label, width=width, height=height)
     return drawing(
@@ -201,6 +207,51 @@ def _line(line: Curve, across: Scale, up: Scale) -> Markup:
         class_=f"series {line.css}",
         data_series=line.name,
     )
+
+
+def _gap_labels(
+    lines: Sequence[Curve],
+    across: Scale,
+    up: Scale,
+    reference: tuple[float, str] | None,
+    curves: int,
+) -> list[Markup] | None:
+    """Names beside the curves, where the gap to others is widest; None if one has no room."""
+    if len(lines) < curves:  # a curve without a name must not pass for a neighbour's
+        return None
+    points = [
+        [
+            (across(x), up(y))
+            for x, y in sorted(zip(line.x, line.y, strict=True))
+            if math.isfinite(y)
+        ]
+        for line in lines
+    ]
+    texts = [clip(line.label or "", 18) for line in lines]
+    area = Box(across.start + 4, across.end - 2, up.end, up.start - 2)
+    taken = []
+    if reference and math.isfinite(reference[0]):
+        y = up(reference[0])
+        taken = [
+            Box(across.start, across.end, y - 1, y + 1),
+            Box(across.end - width_of(reference[1]), across.end, y - 5 - HEIGHT, y),
+        ]
+    boxes = at_gaps(texts, points, area, taken)
+    if boxes is None:
+        return None
+    return [
+        element(
+            "text",
+            text,
+            x=(box.left + box.right) / 2,
+            y=(box.top + box.bottom) / 2,
+            dy=".35em",
+            text_anchor="middle",
+            class_=f"name gap {line.css}",
+            data_series=line.name,
+        )
+        for text, box, line in zip(texts, boxes, lines, strict=True)
+    ]
 
 
 def _end_labels(lines: Sequence[Curve], across: Scale, up: Scale) -> list[Markup]:

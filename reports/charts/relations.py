@@ -179,7 +179,7 @@ def scatter(
             continue
         x, y = across(point.x), up(point.y)
         shape = mark(point.verdict, x, y, 4.5) or element(
-            "circle", cx=x, cy=y, r=3, class_="mark undecided"
+            "circle", cx=x, cy=y, r=3, class_="mark untested"
         )
         parts.append(
             element(

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from headtool.reports.colours import DASHES, HUES, Look
 from headtool.reports.wording.text import visible
 
 __all__ = ["Scale", "clip", "element", "path", "series_class", "ticks"]
-
-_COLOURS = 8  # of series, in the style sheet
 
 
 def element(name: str, *children: object, **attributes: object) -> Markup:
@@ -52,8 +51,8 @@ def _number(value: object) -> object:
 
 
 def series_class(place: int) -> str:
-    """Class of the colour of a method, model or other series; the ninth has the first's again."""
-    return f"m{place % _COLOURS}"
+    """Classes of the colour and dash of a model or other series that is no method."""
+    return Look(place % len(HUES), place % len(DASHES)).css
 
 
 def path(points: Iterable[tuple[float, float]], *, closed: bool = False) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from headtool.reports.charts.svg import clip
+from headtool.reports.colours import DASHES, HUES, Look
 from headtool.reports.contents.facts import band_of, matched
 from headtool.reports.contents.run import Contents
-from headtool.reports.formats.style import COLOURS, DASHES, GREY, WIDTH, method_style, new_figure
+from headtool.reports.formats.style import GREY, WIDTH, line_style, method_style, new_figure
 from headtool.reports.sections.gates import sweep_of
 
 if TYPE_CHECKING:
@@ -98,9 +99,8 @@ def sweep_figure(contents: Contents) -> Figure:
             *([point[i] for point in points] for i in (0, 1)),
             marker="o",
             markersize=3,
-            color=COLOURS[place],
-            linestyle=DASHES[place],
             label=name,
+            **line_style(Look(place % len(HUES), place % len(DASHES))),
         )
     above = axis.secondary_xaxis("top")
     above.set_xticks(

@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from headtool.errors import unknown
 from headtool.reports.contents.heads import Heads
 from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents
+from headtool.reports.formats.choice import DRAWINGS
 from headtool.reports.formats.curve_figures import (
     against_random_figure,
     curves_figure,
@@ -30,16 +32,19 @@ from headtool.reports.sections.views import choices_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["FORMATS", "write_figures"]
-
-FORMATS = ("pdf", "svg", "png")
+__all__ = ["write_figures"]
 
 _LOGGER = logging.getLogger("headtool.reports")
 _MISSING = r"Glyph (\d+) \(.*\) missing from"
 
 
 def write_figures(
-    contents: Contents, folder: Path, *, formats: Sequence[str] = FORMATS
+    contents: Contents,
+    folder: Path,
+    *,
+    formats: Sequence[str] = DRAWINGS,
+    width: float | None = None,
+    font: str | None = None,
 ) -> list[Path]:
     """Write every figure that the run has tables for, in each of the formats.
 
@@ -52,14 +57,30 @@ def write_figures(
     folder
         Where to; it exists.
     formats
-        Some of `FORMATS`.
+        Some of `headtool.reports.formats.choice.DRAWINGS`.
+    width
+        Inches that each figure is wide; text keeps its size. None: as wide as it needs to be.
+    font
+        Name of an installed font; None: DejaVu Sans, which comes with Matplotlib.
+
+    Raises
+    ------
+    HeadtoolError
+        If the font is not installed.
     """
     import matplotlib as mpl
 
     written = []
-    with mpl.rc_context(FIGURE_STYLE), _telling_missing_letters():
+    style = FIGURE_STYLE | ({"font.family": _installed(font)} if font else {})
+    with (
+        mpl.rc_context(style),
+        _telling_missing_letters(font or FIGURE_STYLE["font.sans-serif"][0]),
+    ):
         for name, draw in _drawings(contents):
             figure = draw()
+            if width is not None:
+                was, height = figure.get_size_inches()
+                figure.set_size_inches(width, height * max(1.0, width / was))
             figure.draw_without_rendering()  # lays it out, once for all formats
             figure.set_layout_engine("none")
             for ending in formats:
@@ -69,8 +90,18 @@ def write_figures(
     return written
 
 
+def _installed(font: str) -> str:
+    """The name of a font that Matplotlib finds."""
+    from matplotlib import font_manager
+
+    known = sorted(set(font_manager.get_font_names()))
+    if font not in known:
+        raise unknown("font", font, known)
+    return font
+
+
 @contextlib.contextmanager
-def _telling_missing_letters() -> Iterator[None]:
+def _telling_missing_letters(font: str) -> Iterator[None]:
     """Say once which letters are missing, instead of Matplotlib for each time that it draws one."""
     letters: dict[str, None] = {}
     with warnings.catch_warnings(record=True) as caught:
@@ -86,7 +117,7 @@ def _telling_missing_letters() -> Iterator[None]:
     if letters:
         _LOGGER.warning(
             "the font of the figures (%s) lacks %s; boxes stand for them",
-            FIGURE_STYLE["font.sans-serif"][0],
+            font,
             " ".join(letters),
         )
 

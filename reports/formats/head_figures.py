@@ -3,34 +3,40 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
+from headtool.heads import head_name
 from headtool.reports.charts.svg import clip
+from headtool.reports.contents.facts import margin_of
 from headtool.reports.contents.heads import Heads
 from headtool.reports.contents.roles import HeadRoles, letter_of
 from headtool.reports.contents.run import Contents
 from headtool.reports.formats.role_figures import ROLE_COLOURS
 from headtool.reports.formats.style import GREY, new_figure
 from headtool.reports.sections.views import choices_of
+from headtool.reports.wording.words import number
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["effects_figure", "heads_figure"]
 
 
+_NAMED = 6  # heads with the largest effects that get a name
 _VERDICTS = {
-    "needed": ("o", "#D55E00", "#D55E00"),
-    "removable": ("o", "#FFFFFF", "#0072B2"),
-    "harmful": ("^", "#CC79A7", "#CC79A7"),
+    "needed": ("o", "#B23A00", "#B23A00"),
+    "removable": ("o", "#FFFFFF", "#0B5CAD"),
+    "harmful": ("^", "#8A2A7C", "#8A2A7C"),
     "undecided": (".", GREY, GREY),
 }
 
 
 def heads_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
-    """A grid for each method and kind; heads that the method removes are hollow.
+    """A grid for each method and kind, at the number of removed heads that the page shows first.
 
-    Letters in the last one are roles.
+    Heads that the method removes are hollow. Letters in the last one are roles.
 
     Parameters
     ----------
@@ -43,11 +49,14 @@ def heads_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
 
     choices = choices_of(contents, heads, roles)
     assert choices is not None
-    budget = choices.budgets[choices.budget][0] if choices.budgets else None
+    budget, share = choices.budgets[choices.budget] if choices.budgets else (None, "")
     rows, columns = len(heads.kinds), len(choices.views)
     tallest = max(layer for _, layer, _ in heads.places) + 1
-    height = rows * (0.6 + 0.11 * tallest) + (0.6 if roles.names else 0)  # the legend of roles
+    height = 0.5 + rows * (0.6 + 0.11 * tallest) + (0.4 if roles.names else 0)  # with the legends
     figure, axes = new_figure(rows, columns, height=height)
+    diverging = choices.views[0].shades == "d"
+    colours, ends = ("PuOr", (-0.5, 6.5)) if diverging else ("Blues", (-2, 6.5))
+    image_of_scores = None
     for column, view in enumerate(choices.views):
         stays = view.kept.get(budget) if budget is not None else None
         for row, kind in enumerate(heads.kinds):
@@ -61,7 +70,9 @@ def heads_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
                 shown = not view.by_role and (stays is None or stays[i])
                 grid[heads.places[i][1:]] = view.levels[i] if shown else math.nan
             axis = axes[row][column]
-            axis.imshow(grid, cmap="Blues", vmin=-2, vmax=6.5, aspect="equal")
+            image = axis.imshow(grid, cmap=colours, vmin=ends[0], vmax=ends[1], aspect="equal")
+            if image_of_scores is None and not view.by_role:
+                image_of_scores = image
             axis.set_xticks(np.arange(-0.5, shape[1]), minor=True)
             axis.set_yticks(np.arange(-0.5, shape[0]), minor=True)
             axis.grid(which="minor", color="#DDDDDD", linewidth=0.4)
@@ -80,9 +91,22 @@ def heads_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
                 axis.set_ylabel(f"{kind}\nlayer")
             if row == rows - 1:
                 axis.set_xlabel("head")
+    if image_of_scores is not None:
+        bar = figure.colorbar(
+            image_of_scores, ax=axes[:, -1].tolist(), shrink=0.5, aspect=8, pad=0.03
+        )
+        end = number(choices.views[0].extent)
+        bar.set_ticks(
+            [0, 3, 6] if diverging else [0, 6],
+            labels=[f"gains {end}", "0", f"costs {end}"] if diverging else ["least", "most"],
+        )
+        bar.set_label("closing it" if diverging else "importance")
+        bar.ax.set_ylim(-0.5, 6.5)
+    lines = [f"hollow: the {share} of the heads that are removed"] if budget is not None else []
     if roles.names:
-        key = ", ".join(f"{letter_of(role)} {clip(role, 24)}" for role in roles.names)
-        figure.supxlabel(key, fontsize=6)
+        lines.append(", ".join(f"{letter_of(role)} {clip(role, 24)}" for role in roles.names))
+    if lines:
+        figure.supxlabel("\n".join(lines), fontsize=6)
     return figure
 
 
@@ -119,8 +143,33 @@ def effects_figure(contents: Contents, heads: Heads) -> Figure:
             *(x, y), s=10, marker=marker, facecolor=face, edgecolor=edge, linewidth=0.7, zorder=3,
             label=verdict if heads.tests else None,
         )  # fmt: skip
+    margin = margin_of(contents)
+    if math.isfinite(margin):
+        line = -margin if contents.higher_is_better else margin
+        axis.axhline(line, color="#B23A00", linewidth=0.8, linestyle="--", label="margin")
+    _name_extremes(axis, rows)
     axis.set_xlabel("heads in the order of their effect")
     axis.set_ylabel(f"change of {contents.measure}")
-    if heads.tests and rows:
-        axis.legend(loc="lower right", handletextpad=0.2)
+    if axis.get_legend_handles_labels()[0]:
+        axis.legend(loc="best", handletextpad=0.4)
     return figure
+
+
+def _name_extremes(axis: Axes, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Name the heads with the largest effects, where they differ from their neighbours'."""
+    placed: list[float] = []
+    across, up = axis.get_ylim()
+    room = (up - across) / 14
+    shown = sorted(range(len(rows)), key=lambda place: -abs(rows[place]["delta"]))[:_NAMED]
+    for place in shown:
+        height = float(rows[place]["delta"])
+        if height == 0 or any(abs(height - other) < room for other in placed):
+            continue
+        placed.append(height)
+        first = place < len(rows) / 2
+        # Below and right of a point, or above and left, no other point lies.
+        axis.annotate(
+            head_name(rows[place]), (place, height), xytext=(4, -3) if first else (-4, 3),
+            textcoords="offset points", ha="left" if first else "right",
+            va="top" if first else "bottom", fontsize=6,
+        )  # fmt: skip

@@ -6,10 +6,11 @@ import math
 from typing import TYPE_CHECKING
 
 from headtool.reports.charts.svg import clip
+from headtool.reports.colours import HUES
 from headtool.reports.contents.facts import ceiling_of, tested_effects
 from headtool.reports.contents.heads import Heads, places
 from headtool.reports.contents.run import Contents, records
-from headtool.reports.formats.style import COLOURS, GREY, new_figure
+from headtool.reports.formats.style import GREY, new_figure
 from headtool.reports.wording.words import names, number
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def data_sets_figure(contents: Contents, heads: Heads) -> Figure:
         x, y = ([effect[place] for place in common] for effect in effects)
         axis.axhline(0, color=GREY, linewidth=0.5)
         axis.axvline(0, color=GREY, linewidth=0.5)
-        axis.scatter(x, y, s=10, facecolor="none", edgecolor=COLOURS[0], linewidth=0.8)
+        axis.scatter(x, y, s=10, facecolor="none", edgecolor=HUES[0], linewidth=0.8)
         axis.set_xlabel(f"on {clip(short.get(row['data_x'], str(row['data_x'])), 30)}")
         axis.set_ylabel(f"on {clip(short.get(row['data_y'], str(row['data_y'])), 30)}")
         ceiling = ceiling_of(row)

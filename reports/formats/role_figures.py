@@ -30,17 +30,17 @@ __all__ = [
 _UNSEEN = "not looked at"
 _SHAPES = {"P": "o", "S": "s", "R": "^", "E": "D", "U": "v", "F": "X", "V": "<", "I": ">"}
 ROLE_COLOURS = {
-    "P": "#0072B2",
-    "S": "#D55E00",
-    "R": "#009E73",
-    "E": "#CC79A7",
-    "U": "#E69F00",
-    "F": "#4338A8",
-    "V": "#56B4E9",
-    "I": "#7A5A00",
+    "P": "#56616E",
+    "S": "#8A5A2E",
+    "R": "#44693B",
+    "E": "#7B4D69",
+    "U": "#66662A",
+    "F": "#36636F",
+    "V": "#91473E",
+    "I": "#5E4F86",
     "?": GREY,
 }
-"""Colours by the letter of a role, told apart with any colour vision."""
+"""Colours by the letter of a role: none of a method's; shapes and letters tell them apart too."""
 
 
 def survival_shape(contents: Contents) -> tuple[int, int]:
@@ -59,6 +59,7 @@ def survival_figure(contents: Contents) -> Figure:
     width = max(2.2, min(7.5, 0.5 + 1.05 * roles))
     figure, axes = new_figure(methods, roles, width=width, height=0.35 + 0.95 * methods)
     draw_survival(contents, axes)
+    figure.supylabel("heads kept", fontsize=7)
     return figure
 
 

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from headtool.reports.colours import DASHES, HUES, Look, look_of
 from headtool.reports.contents.run import Contents
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = [
-    "COLOURS",
-    "DASHES",
     "DYNAMICS_STYLE",
     "FIGURE_STYLE",
     "GREY",
     "WIDTH",
+    "line_style",
     "method_style",
     "new_figure",
 ]
-
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#7A5A00", "#4338A8")
-"""Okabe and Ito's colours, told apart with any colour vision."""
-
-DASHES = ("-", "--", ":", "-.", (0, (5, 1)), (0, (1, 1)), (0, (3, 1, 1, 1)), (0, (8, 2)))
-"""A dash for each colour, for print in grey."""
 
 GREY = "#6F757C"
 """Random masks, heads without a verdict or role, and rules."""
@@ -98,5 +92,16 @@ def method_style(contents: Contents, method: str) -> dict[str, Any]:
     """
     if method not in contents.methods:
         return {"color": GREY, "linestyle": "-", "linewidth": 1.0}
-    place = contents.methods.index(method) % len(COLOURS)
-    return {"color": COLOURS[place], "linestyle": DASHES[place]}
+    return line_style(look_of(method))
+
+
+def line_style(look: Look) -> dict[str, Any]:
+    """Colour and dash of a line.
+
+    Parameters
+    ----------
+    look
+        Which of them.
+    """
+    lengths = tuple(float(length) / 1.6 for length in DASHES[look.dash].split())
+    return {"color": HUES[look.hue], "linestyle": (0, lengths) if lengths else "-"}

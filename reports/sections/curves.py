@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["curve_panel", "curves_section"]
 
+_RANDOM = {"random": "random masks", "random-matched": "random masks, same layers"}
+
 
 def curves_section(contents: Contents, text: Sequence[str]) -> Section | None:
     """Metric against the share of heads removed, with random masks and areas between curves.
@@ -231,7 +233,11 @@ def _value_table(contents: Contents, rows: pd.DataFrame) -> DataTable | None:
             line.append(_value_cell(contents, found.iloc[0]) if len(found) else Cell("–"))
         cells.append(line)
     return DataTable(
-        "curve-values", f"Values of the curves: {contents.measure} and its interval", columns, cells
+        "curve-values",
+        f"Values of the curves: {contents.measure} and its interval",
+        columns,
+        cells,
+        best="largest" if contents.higher_is_better else "smallest",
     )
 
 
@@ -257,7 +263,8 @@ def _area_table(contents: Contents) -> DataTable | None:
         beaten = row["draws_beaten"]
         rows.append(
             [
-                *(Cell(str(row[name])) for name in ("kind", "method_x", "method_y")),
+                *(Cell(str(row[name])) for name in ("kind", "method_x")),
+                Cell(_opponent(contents, str(row["method_y"]))),
                 Cell.number(row["area"]),
                 Cell.interval(row["low"], row["high"]),
                 Cell.p_value(row["p"]),
@@ -269,6 +276,11 @@ def _area_table(contents: Contents) -> DataTable | None:
             ]
         )
     return DataTable("areas", "Areas between curves", columns, rows)
+
+
+def _opponent(contents: Contents, name: str) -> str:
+    """What a curve is compared with, in words."""
+    return name if name in contents.methods else _RANDOM.get(name.partition(":")[0], name)
 
 
 def _data(contents: Contents, rows: pd.DataFrame) -> dict[str, object]:

@@ -168,7 +168,7 @@ def _grid(
         if view.by_role:
             css = _ROLE_STATES[roles.of[i] is not None]
         else:
-            css = f"{state} s{step}" if step >= 0 else f"{state} unknown"
+            css = f"{state} {view.shades}{step}" if step >= 0 else f"{state} unknown"
         cells[place[1:]] = SquareCell(
             css,
             ", ".join(word for word in words if word) if interactive or few else "",
@@ -191,10 +191,15 @@ def _grid(
 
 
 def _legend(heads: Heads, view: View, budgets: bool) -> list[tuple[str, str]]:
-    legend = [] if view.by_role else [("scale", "least to most important")]
+    legend = []
+    if view.shades == "d":
+        end = number(view.extent)
+        legend = [("diverging", f"closing it gains {end}, changes nothing, costs {end}")]
+    elif not view.by_role:
+        legend = [("scale", "least to most important")]
     if budgets:
         legend += [("swatch kept", "kept"), ("swatch removed", "removed")]
-    return legend + [(css, name) for css, name in verdict_legend(heads) if name != "undecided"]
+    return [*legend, *verdict_legend(heads)]
 
 
 def _caption(
@@ -203,8 +208,8 @@ def _caption(
     if view.by_role:
         return f"Layers down, heads across. {_BY_ROLE}"
     if not view.ranks:
-        return (
-            f"Layers down, heads across: {view.name} {doing(contents)}. Darker heads matter more."
+        return f"Layers down, heads across: {view.name} {doing(contents)}." + (
+            " Darker heads matter more." if view.shades == "s" else ""
         )
     text = "Layers down, heads across; the shade is the method's score."
     if choices.budgets:
@@ -212,7 +217,7 @@ def _caption(
     if any(other.keeping for other in choices.views):
         text += " The shade of the consensus is the number of methods that keep the head."
     if heads.tests:
-        text += " The marks are verdicts on single heads; heads without a mark are undecided."
+        text += " The marks are verdicts on single heads."
     if roles.known:
         text += f" Letters are roles. With the choice roles, {_BY_ROLE[0].lower()}{_BY_ROLE[1:]}"
     return text
@@ -252,6 +257,7 @@ def _data(contents: Contents, heads: Heads, roles: HeadRoles, choices: Choices) 
                 "left": [_left(contents, view.name, b) for b in budgets],
                 "survival": [survival_words(contents, view.name, b) for b in budgets],
                 "byRole": view.by_role,
+                "shades": view.shades,
                 "keeping": [
                     "".join(_DIGITS[count] for count in view.keeping[b])
                     for b in budgets

@@ -27,9 +27,16 @@ def methods_table(contents: Contents) -> DataTable | None:
     if not areas and not reach:
         return None
     columns = [Column("method", is_number=False)]
-    columns += [Column("better than random by"), Column(f"{level_of(contents)} interval")]
-    columns += [Column("heads that can go"), Column("for sure")] if reach else []
-    columns += [Column("self-agreement")] if own else []
+    columns += [
+        Column("better than random by", best="largest"),
+        Column(f"{level_of(contents)} interval"),
+    ]
+    columns += (
+        [Column(title, best="largest") for title in ("heads that can go", "for sure")]
+        if reach
+        else []
+    )
+    columns += [Column("self-agreement", best="largest")] if own else []
     ordered = sorted(contents.methods, key=lambda name: -areas.get(name, {}).get("area", -math.inf))
     cells = []
     for method in ordered:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headtool.reports.charts.svg import Scale, series_class
+from headtool.reports.charts.svg import Scale
+from headtool.reports.colours import look_of
 from headtool.reports.contents.run import Contents
 
 __all__ = ["method_class", "shared_span"]
 
 
 def method_class(contents: Contents, method: str) -> str:
-    """Class of a method's colour; any other name is taken for random masks.
+    """Classes of a method's colour and dash; any other name is taken for random masks.
 
     Parameters
     ----------
@@ -20,7 +21,7 @@ def method_class(contents: Contents, method: str) -> str:
     method
         One of its methods, or the name of a baseline.
     """
-    return series_class(contents.methods.index(method)) if method in contents.methods else "random"
+    return look_of(method).css if method in contents.methods else "random"
 
 
 def shared_span(values: Sequence[float]) -> tuple[float, float]:

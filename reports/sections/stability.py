@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
 from headtool.reports.charts.heads import SquareCell, head_grid, level
 from headtool.reports.charts.lines import Curve, line_chart
-from headtool.reports.charts.svg import element, series_class
+from headtool.reports.charts.svg import element
 from headtool.reports.contents.heads import Heads, places
 from headtool.reports.contents.reach import default_budget
 from headtool.reports.contents.run import Contents, records
+from headtool.reports.sections.series import method_class
 from headtool.reports.wording.words import percent
 
 if TYPE_CHECKING:
@@ -105,13 +106,20 @@ def _grid(heads: Heads, times: Sequence[int], halves: int, kind: str, method: st
 def _curves(contents: Contents, here: pd.DataFrame, share: str) -> Figure:
     """Frequencies in descending order, a line for each method."""
     lines = []
-    for place, method in enumerate(contents.methods):
+    for method in contents.methods:
         often = here.loc[here["method"] == method, "frequency"].sort_values(ascending=False)
         if often.empty:
             continue
         middle = [(rank + 0.5) / len(often) for rank in range(len(often))]
         lines.append(
-            Curve(method, middle, often.tolist(), series_class(place), label=method, dots=False)
+            Curve(
+                method,
+                middle,
+                often.tolist(),
+                method_class(contents, method),
+                label=method,
+                dots=False,
+            )
         )
     drawings = [
         line_chart(
@@ -136,8 +144,12 @@ def _curves(contents: Contents, here: pd.DataFrame, share: str) -> Figure:
 def _agreement_table(table: pd.DataFrame) -> DataTable:
     columns = [
         Column("method", is_number=False),
-        *(Column(title) for title in ("tau-b", "interval", "Spearman", "interval")),
-        *(Column(title) for title in ("rank-biased overlap", "interval", "by chance")),
+        *(
+            Column(title, best="" if title == "interval" else "largest")
+            for name in ("tau-b", "Spearman", "rank-biased overlap")
+            for title in (name, "interval")
+        ),
+        Column("by chance"),
     ]
     rows = [
         [

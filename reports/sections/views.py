@@ -8,11 +8,11 @@ from typing import Any
 
 from headtool.reports.blocks import Choices, View
 from headtool.reports.charts.heads import LEVELS, level
-from headtool.reports.charts.svg import series_class
 from headtool.reports.contents.heads import Heads, places
 from headtool.reports.contents.reach import default_budget
 from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents, records
+from headtool.reports.sections.series import method_class
 from headtool.reports.wording.words import number, percent
 
 __all__ = ["CONSENSUS", "choices_of"]
@@ -72,7 +72,7 @@ def _keeping_level(count: int, methods: int) -> int:
 def _score_views(contents: Contents, heads: Heads) -> list[View]:
     scores, kept = contents.table("scores"), contents.table("kept")
     views = []
-    for i, method in enumerate(contents.methods):
+    for method in contents.methods:
         rows = scores[scores["method"] == method]
         by_place = dict(zip(places(rows), records(rows), strict=True))
         values = [float(by_place.get(p, {}).get("score", math.nan)) for p in heads.places]
@@ -86,7 +86,7 @@ def _score_views(contents: Contents, heads: Heads) -> list[View]:
         views.append(
             View(
                 method,
-                series_class(i),
+                method_class(contents, method),
                 [level(value, low, high) for value in values],
                 [_with_error(by_place.get(p, {})) for p in heads.places],
                 [int(by_place[p]["rank"]) if p in by_place else 0 for p in heads.places],
@@ -110,14 +110,20 @@ def _effect_view(contents: Contents, heads: Heads) -> list[View]:
     finite = [value for value in values if math.isfinite(value)]
     if not finite:
         return []
+    extent = math.nan
+    low, high = min(finite), max(finite)
     if contents.all_but_one:  # a head that does well alone matters
         values = [-value for value in values]
-        finite = [-value for value in finite]
+        low, high = -high, -low
+    else:
+        extent = max(-low, high)
+        low, high = -(extent or 1.0), extent or 1.0  # no effect at all: the middle
     return [
         View(
             f"change of {contents.measure}",
-            "m0",
-            [level(value, min(finite), max(finite)) for value in values],
+            "",
+            [level(value, low, high) for value in values],
             [number(heads.effects.get(p, {}).get("delta", math.nan)) for p in heads.places],
+            extent=extent,
         )
     ]

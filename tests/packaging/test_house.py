@@ -39,6 +39,7 @@ ENTRY_POINTS = ("headtool", "headtool.__main__")
 # The same inside reports/.
 REPORTS = (
     "marks",
+    "colours",
     "wording",
     "blocks",
     "contents",

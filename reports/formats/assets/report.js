@@ -81,7 +81,7 @@
   function paint(cell, view, head, small) {
     const step = view.keeping.length ? Math.floor(6 * keeping(view, head) / methods.length) : view.steps[head];
     const stays = view.kept.length ? (view.kept[state.budget][head] === "1" ? "kept" : "removed") : "";
-    const shade = view.byRole ? (roles[head] === "not looked at" ? "unseen" : "seen") : step === "x" ? "unknown" : `s${step}`;
+    const shade = view.byRole ? (roles[head] === "not looked at" ? "unseen" : "seen") : step === "x" ? "unknown" : `${view.shades}${step}`;
     cell.setAttribute("class", `cell ${stays} ${shade}`);
     if (small) return;
     const rank = view.ranks[head] ? `rank ${view.ranks[head]}` : "";

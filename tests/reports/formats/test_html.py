@@ -204,7 +204,12 @@ def test_text_and_lines_stand_out_from_the_paper(theme: dict[str, str]) -> None:
     for ink in ("ink", "soft", "accent", "needed", "removable", "harmful", "undecided"):
         for paper in ("paper", "raised"):
             assert contrast(theme[ink], theme[paper]) >= 4.5, (ink, paper)
-    for line in (*(f"m{i}" for i in range(8)), "random", "undecided"):
+    for line in (
+        *(f"m{i}" for i in range(10)),
+        *(f"r{i}" for i in range(8)),
+        "random",
+        "undecided",
+    ):
         assert contrast(theme[line], theme["paper"]) >= 3, line
     for step in range(7):
         mark = "on-pale" if step < 4 else "on-deep"

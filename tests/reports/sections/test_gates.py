@@ -171,7 +171,8 @@ def test_every_format_shows_it(tmp_path: Path) -> None:
     markdown = write_report(run, format="markdown").read_text()
     assert "| 0.5 | 3 | 1 | 2 | 0.600 |" in markdown
     assert (
-        r"0.5 & 3 & 1 & 2 & 0.600" in (write_report(run, format="latex") / "sweep.tex").read_text()
+        "$0.5$ & $3$ & $1$ & $2$ & $0.600$"
+        in (write_report(run, format="latex") / "sweep.tex").read_text()
     )
     figures = write_report(run, format="figures")
     assert {path.name for path in figures.iterdir()} >= {"sweep.pdf", "sweep.png", "sweep.svg"}
