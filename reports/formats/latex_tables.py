@@ -27,8 +27,19 @@ _SEPARATION = 3.0  # points on either side of a column
 _WIDEST = 150.0  # points of a column of text; longer cells are broken into lines
 _LONG = 40  # rows that fit on a page
 _ALIKE = {  # what is as wide as what the font lacks, or as mathematics
-    **{"e-": "++10", "e−": "++10", "−": "+", "–": "n", "±": "n+n", "…": "mm", "≤": "+", "∞": "m"},
-    **{" [": "xx[", "<": "+", ">": "+", "|": "i", "λ": "m"},
+    "e-": "++10",
+    "e−": "++10",
+    "−": "+",
+    "–": "n",
+    "±": "n+n",
+    "…": "mm",
+    "≤": "+",
+    "∞": "m",
+    " [": "xx[",
+    "<": "+",
+    ">": "+",
+    "|": "i",
+    "λ": "m",
 }
 _MEASURED = 100.0  # points: so large that no width is rounded
 _SPARE = 1.02  # spaces of mathematics are a little wider than those measured
