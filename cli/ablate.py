@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headtool.cli.console import progress_bar, this_command
+from headtool.cli.console import this_command
 from headtool.cli.groups import (
     DataOptions,
     LoadOptions,
@@ -17,6 +17,7 @@ from headtool.cli.groups import (
 )
 from headtool.cli.options import Data, Kinds, Metric, Model, chosen_kinds, split_names
 from headtool.cli.searching import Tokenize
+from headtool.cli.worker_options import WorkerOptions
 from headtool.errors import HeadtoolError
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ def ablate(
     tokenize: Tokenize = None,
     reading: DataOptions,
     loading: LoadOptions,
+    spread: WorkerOptions,
     run: RunOptions,
     show: PrintOptions,
 ) -> None:
@@ -120,14 +122,14 @@ def ablate(
                 "--sequential decides single heads by accuracy, closed to zero; leave "
                 "--all-but-one, --rescale, --replacement, --metric and --tokenize out"
             )
-        _decide(loading.source(model), reading.source(data), margin, asked, run, show)
+        _decide(loading.source(model), reading.source(data), margin, asked, spread, run, show)
         return
     if margin is not None:
         raise HeadtoolError("--margin is for --sequential; add it, or leave --margin out")
     from headtool.experiments.ablation import ablate as ablate_heads
     from headtool.reports.terminal.ablation import ablation_tables
 
-    with progress_bar(quiet=show.quiet) as progress:
+    with spread.at_work(quiet=show.quiet) as at_work:
         ablation = ablate_heads(
             loading.source(model),
             reading.source(data),
@@ -137,7 +139,7 @@ def ablate(
             metric=metric,
             search=search,
             tokenize=tokenize,
-            progress=progress,
+            **at_work,
             **asked,
         )
     run.tell(quiet=show.quiet)
@@ -155,6 +157,7 @@ def _decide(
     data: DataSource,
     margin: float | None,
     asked: dict[str, Any],
+    spread: WorkerOptions,
     run: RunOptions,
     show: PrintOptions,
 ) -> None:
@@ -164,8 +167,8 @@ def _decide(
 
     if margin is not None:
         asked["margin"] = margin
-    with progress_bar(quiet=show.quiet) as progress:
-        decided = ablate_sequentially(model, data, progress=progress, **asked)
+    with spread.at_work(quiet=show.quiet) as at_work:
+        decided = ablate_sequentially(model, data, **at_work, **asked)
     run.tell(quiet=show.quiet)
     show.print(
         document=decided.document,

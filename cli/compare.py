@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headtool.cli.console import progress_bar, this_command
+from headtool.cli.console import this_command
 from headtool.cli.curve_options import CurveOptions, SelectData
 from headtool.cli.groups import (
     DataOptions,
@@ -28,6 +28,7 @@ from headtool.cli.options import (
     chosen_methods,
     whole_number,
 )
+from headtool.cli.worker_options import WorkerOptions
 from headtool.experiments.request import Request
 
 __all__ = ["compare"]
@@ -114,6 +115,7 @@ def compare(
     roles: RolesRun = None,
     reading: DataOptions,
     loading: LoadOptions,
+    spread: WorkerOptions,
     run: RunOptions,
     show: PrintOptions,
 ) -> None:
@@ -130,7 +132,7 @@ def compare(
     from headtool.experiments.compare import compare as compare_methods
     from headtool.reports.terminal.comparison import comparison_tables, head_table
 
-    with progress_bar(quiet=show.quiet) as progress:
+    with spread.at_work(quiet=show.quiet) as at_work:
         comparison = compare_methods(
             loading.source(model),
             [reading.source(spec) for spec in data] if data else reading.source(None),
@@ -147,7 +149,7 @@ def compare(
             **reading.amounts,
             **run.place,
             command=this_command(),
-            progress=progress,
+            **at_work,
         )
     show.notes(comparison.settings["notes"])
     show.print(

@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from rich.console import Console
@@ -16,6 +16,8 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
+    ProgressColumn,
+    Task,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
@@ -74,8 +76,18 @@ def this_command() -> str:
 
 
 @contextlib.contextmanager
-def progress_bar(*, quiet: bool) -> Iterator[ProgressProtocol]:
-    """Show progress on stderr where that is a terminal."""
+def progress_bar(
+    *, quiet: bool, status: Callable[[], str] | None = None
+) -> Iterator[ProgressProtocol]:
+    """Show progress on stderr where that is a terminal.
+
+    Parameters
+    ----------
+    quiet
+        Show none.
+    status
+        Says in a few words how the work stands, such as who is at work.
+    """
     console = _stderr()
     if quiet or not console.is_terminal:
         yield silent
@@ -87,6 +99,7 @@ def progress_bar(*, quiet: bool) -> Iterator[ProgressProtocol]:
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
+        *(() if status is None else (_Status(status),)),
     )
     with Progress(*columns, console=console, transient=True) as bars:
 
@@ -98,6 +111,18 @@ def progress_bar(*, quiet: bool) -> Iterator[ProgressProtocol]:
             bars.remove_task(task)
 
         yield track
+
+
+class _Status(ProgressColumn):
+    """A column that says how the work stands."""
+
+    def __init__(self, status: Callable[[], str]) -> None:
+        super().__init__()
+        self.status = status
+
+    def render(self, task: Task) -> Text:
+        """Ask anew each time."""
+        return Text(self.status(), style="dim")
 
 
 def prepare_messages(*, quiet: bool = False, verbose: bool = False) -> None:

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from headtool.cli.console import progress_bar
 from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, SearchOptions, command
 from headtool.cli.options import Kinds, Model, chosen_kinds
 from headtool.cli.searching import Tokenize
+from headtool.cli.worker_options import WorkerOptions
 from headtool.errors import HeadtoolError
 
 __all__ = ["correlate"]
@@ -60,6 +60,7 @@ def correlate(
     permutations: Permutations = 10_000,
     resamples: Resamples = 2_000,
     loading: LoadOptions,
+    spread: WorkerOptions,
     show: PrintOptions,
 ) -> None:
     """Correlate what single heads are worth on two or more data sets.
@@ -91,13 +92,13 @@ def correlate(
         found = correlate_runs(runs, seed=reading.seed, **asked)
     else:
         search = decoding.asked(metric)
-        with progress_bar(quiet=show.quiet) as progress:
+        with spread.at_work(quiet=show.quiet) as at_work:
             found = correlate_data(
                 loading.source(model),
                 [reading.source(spec) for spec in data or []],
                 search=search,
                 tokenize=tokenize,
-                progress=progress,
+                **at_work,
                 **reading.amounts,
                 **asked,
             )

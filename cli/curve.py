@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headtool.cli.console import progress_bar, this_command
+from headtool.cli.console import this_command
 from headtool.cli.curve_options import CurveOptions, SelectData
 from headtool.cli.groups import (
     DataOptions,
@@ -23,6 +23,7 @@ from headtool.cli.options import (
     chosen_kinds,
     chosen_methods,
 )
+from headtool.cli.worker_options import WorkerOptions
 from headtool.experiments.request import CURVE_METHODS
 
 __all__ = ["curve"]
@@ -51,6 +52,7 @@ def curve(
     curves: CurveOptions,
     reading: DataOptions,
     loading: LoadOptions,
+    spread: WorkerOptions,
     run: RunOptions,
     show: PrintOptions,
 ) -> None:
@@ -65,7 +67,7 @@ def curve(
     from headtool.experiments.compare import curve as draw_curves
     from headtool.reports.terminal.comparison import curve_tables
 
-    with progress_bar(quiet=show.quiet) as progress:
+    with spread.at_work(quiet=show.quiet) as at_work:
         comparison = draw_curves(
             loading.source(model),
             reading.source(data),
@@ -78,7 +80,7 @@ def curve(
             **reading.amounts,
             **run.place,
             command=this_command(),
-            progress=progress,
+            **at_work,
         )
     show.notes(comparison.settings["notes"])
     show.print(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from headtool.cli.console import note, progress_bar, this_command
+from headtool.cli.console import note, this_command
 from headtool.cli.curve_options import KeepOne, SelectData, Steps
 from headtool.cli.groups import (
     DataOptions,
@@ -18,6 +18,7 @@ from headtool.cli.groups import (
     command,
 )
 from headtool.cli.options import Data, Kinds, Metric, Settings, chosen_kinds, chosen_methods
+from headtool.cli.worker_options import WorkerOptions
 
 __all__ = ["dynamics"]
 
@@ -66,6 +67,7 @@ def dynamics(
     keep_one_per_layer: KeepOne = False,
     reading: DataOptions,
     loading: LoadOptions,
+    spread: WorkerOptions,
     figure: FigureFile = None,
     run: RunOptions,
     show: PrintOptions,
@@ -83,7 +85,7 @@ def dynamics(
     from headtool.reports.terminal.dynamics import dynamics_tables
 
     search = decoding.asked(metric)
-    with progress_bar(quiet=show.quiet) as progress:
+    with spread.at_work(quiet=show.quiet) as at_work:
         course = follow(
             checkpoints,
             reading.source(data),
@@ -99,7 +101,7 @@ def dynamics(
             **reading.amounts,
             **run.place,
             command=this_command(),
-            progress=progress,
+            **at_work,
         )
     run.tell(quiet=show.quiet)
     if figure is not None:

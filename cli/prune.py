@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headtool.cli.console import note, progress_bar
+from headtool.cli.console import note
 from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, command
 from headtool.cli.options import Data, Force, Metric, Model
 from headtool.cli.prune_options import (
@@ -19,6 +19,7 @@ from headtool.cli.prune_options import (
     Unit,
     Verdict,
 )
+from headtool.cli.worker_options import WorkerOptions
 from headtool.errors import HeadtoolError
 
 __all__ = ["prune"]
@@ -51,6 +52,7 @@ def prune(
     metric: Metric = None,
     reading: DataOptions,
     loading: LoadOptions,
+    spread: WorkerOptions,
     output_dir: Out = None,
     force: Force = False,
     show: PrintOptions,
@@ -67,7 +69,7 @@ def prune(
 
     if bake and output_dir is None:
         raise HeadtoolError("--bake is for a model that is written; add --out DIR")
-    with progress_bar(quiet=show.quiet) as progress:
+    with spread.at_work(quiet=show.quiet) as at_work:
         pruning = prune_model(
             loading.source(model),
             scores=scores,
@@ -86,7 +88,7 @@ def prune(
             **reading.amounts,
             out=output_dir,
             force=force,
-            progress=progress,
+            **at_work,
         )
     show.notes(pruning.notes)
     show.print(

@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
-from headtool.cli.console import progress_bar, this_command
+from headtool.cli.console import this_command
 from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, RunOptions, command
 from headtool.cli.options import Data, Kinds, Model, chosen_kinds, split_names, whole_number
+from headtool.cli.worker_options import WorkerOptions
 from headtool.errors import HeadtoolError
 
 __all__ = ["roles"]
@@ -115,6 +116,7 @@ def roles(
     kept: Kept = None,
     reading: DataOptions,
     loading: LoadOptions,
+    spread: WorkerOptions,
     run: RunOptions,
     show: PrintOptions,
 ) -> None:
@@ -138,7 +140,7 @@ def roles(
         found = roles_of_run(saved, kept=kept)
     else:
         thresholds = _thresholds(threshold)
-        with progress_bar(quiet=show.quiet) as progress:
+        with spread.at_work(quiet=show.quiet) as at_work:
             found = roles_of_model(
                 loading.source(model),
                 reading.source(data),
@@ -155,7 +157,7 @@ def roles(
                 **reading.amounts,
                 **run.place,
                 command=this_command(),
-                progress=progress,
+                **at_work,
             )
     run.tell(quiet=show.quiet)
     show.notes(found.notes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headtool.cli.console import progress_bar, this_command
+from headtool.cli.console import this_command
 from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, RunOptions, command
 from headtool.cli.options import (
     Data,
@@ -14,6 +14,7 @@ from headtool.cli.options import (
     chosen_kinds,
     chosen_methods,
 )
+from headtool.cli.worker_options import WorkerOptions
 
 __all__ = ["score"]
 
@@ -35,6 +36,7 @@ def score(
     metric: Metric = None,
     reading: DataOptions,
     loading: LoadOptions,
+    spread: WorkerOptions,
     run: RunOptions,
     show: PrintOptions,
 ) -> None:
@@ -48,7 +50,7 @@ def score(
     from headtool.experiments.score import score as score_heads
     from headtool.reports.terminal.scores import score_tables
 
-    with progress_bar(quiet=show.quiet) as progress:
+    with spread.at_work(quiet=show.quiet) as at_work:
         scoring = score_heads(
             loading.source(model),
             reading.source(data),
@@ -58,7 +60,7 @@ def score(
             **reading.amounts,
             **run.place,
             command=this_command(),
-            progress=progress,
+            **at_work,
         )
     run.tell(quiet=show.quiet)
     show.print(

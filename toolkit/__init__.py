@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from headtool.results.runs import Run, read_run
     from headtool.results.scores import HeadScores
     from headtool.searching import Search
+    from headtool.workers.pool import Workers
 
 __all__ = [
     "Ablation",
@@ -81,6 +82,7 @@ __all__ = [
     "Speed",
     "TextData",
     "Verdicts",
+    "Workers",
     "ablate",
     "ablate_sequentially",
     "compare",
@@ -142,6 +144,7 @@ _HOMES = {
     "Speed": "headtool.experiments.speed",
     "TextData": "headtool.data",
     "Verdicts": "headtool.experiments.significance",
+    "Workers": "headtool.workers.pool",
     "ablate": "headtool.experiments.ablation",
     "ablate_sequentially": "headtool.experiments.sequential",
     "compare": "headtool.experiments.compare",

@@ -229,7 +229,7 @@ def test_whoever_runs_the_units_is_asked(place: Place, call: Callable[..., Any])
         asked.append(len(units))
         return in_turn(units, work)
 
-    found = call(place, execute=execute)
+    found = call(place, workers=execute)
     assert sum(asked) > 0
     assert json.dumps(found.document()) == json.dumps(call(place).document())
 

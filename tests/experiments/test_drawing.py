@@ -154,7 +154,7 @@ def test_whoever_runs_the_units_the_draws_are_the_same(found: headtool.Compariso
         for unit in reversed(units):
             yield unit, work(unit)
 
-    again = headtool.curve(MODEL, execute=backwards, **ASKED)
+    again = headtool.curve(MODEL, workers=backwards, **ASKED)
     for name, table in found.tables.items():
         assert table.equals(again.tables[name]), name
 

@@ -27,6 +27,7 @@ ORDER = (
     "models",
     "analysis",
     "engine",
+    "workers",
     "pruning",
     "reports",
     "methods",

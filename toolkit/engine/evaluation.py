@@ -168,7 +168,7 @@ class _Runner:
 
     def _columns(self, unit: Unit) -> Iterator[tuple[int, Mapping[str, Tensor]]]:
         """Yield the columns of the whole model (row 0) and of each mask (its place, from 1)."""
-        if self.base is None or self.base.index is not unit.examples:
+        if self.base is None or not np.array_equal(self.base.index, unit.examples):
             self.base = None  # one batch's recording at a time
             self.base = self._run_whole(unit.examples)
         base = self.base

@@ -14,7 +14,7 @@ from headtool.engine.measurement import Measured, measure, resolve
 from headtool.engine.provenance import provenance
 from headtool.engine.replacement import replacement as named_replacement
 from headtool.engine.store import store_beside
-from headtool.engine.units import Executor, digest, in_turn
+from headtool.engine.units import digest
 from headtool.errors import HeadtoolError
 from headtool.experiments.effects import ablation_frame, best_single_heads, whole_values
 from headtool.experiments.inputs import DataLike, ModelSource, encode, open_model, read_data
@@ -29,6 +29,7 @@ from headtool.results.outcomes import Outcomes
 from headtool.results.runs import site_frame, write_run
 from headtool.results.scores import json_rows
 from headtool.searching import Search
+from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,7 +128,7 @@ def ablate(
     out: Path | str | None = None,
     force: bool = False,
     command: str = "",
-    execute: Executor = in_turn,
+    workers: WorkersLike = None,
     progress: Progress = silent,
 ) -> Ablation:
     """Close heads one at a time, or all but one of a site, and keep every outcome.
@@ -171,8 +172,8 @@ def ablate(
         Replace a run that is there.
     command
         The command line that makes the run again, for its manifest.
-    execute
-        Runs the units of work.
+    workers
+        How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
         Reports progress.
 
@@ -221,10 +222,11 @@ def ablate(
     masks = [item.mask for item in ablated]
     description = {**source, "masks": digest([mask.to_json() for mask in masks])}
     with (
+        open_workers(workers) as execute,
         contextlib.nullcontext()
         if folder is None
-        else store_beside(folder, description, force=force)
-    ) as store:
+        else store_beside(folder, description, force=force) as store,
+    ):
         measured = measure(
             adapter,
             examples,

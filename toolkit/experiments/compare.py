@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from headtool.analysis.comparison import Comparison
-from headtool.engine.units import Executor, in_turn
 from headtool.experiments.drawing import draw
 from headtool.experiments.evaluating import evaluate_chosen
 from headtool.experiments.inputs import DataLike, ModelSource
@@ -24,6 +23,7 @@ from headtool.progress import Progress, silent
 from headtool.reports.writing import add_report
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run
+from headtool.workers.pool import WorkersLike, open_workers
 
 __all__ = ["compare", "curve"]
 
@@ -39,7 +39,7 @@ def compare(
     out: Path | str | None = None,
     force: bool = False,
     command: str = "",
-    execute: Executor = in_turn,
+    workers: WorkersLike = None,
     progress: Progress = silent,
     **options: Any,
 ) -> Comparison:
@@ -71,8 +71,8 @@ def compare(
         Replace a run that is there.
     command
         The command line that makes the run again, for its manifest.
-    execute
-        Runs the units of work.
+    workers
+        How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
         Reports progress.
     options
@@ -110,7 +110,7 @@ def compare(
         roles=roles,
         **options,
     )
-    return _run(setup, folder, force=force, command=command, execute=execute, progress=progress)
+    return _run(setup, folder, force=force, command=command, workers=workers, progress=progress)
 
 
 def curve(
@@ -122,7 +122,7 @@ def curve(
     out: Path | str | None = None,
     force: bool = False,
     command: str = "",
-    execute: Executor = in_turn,
+    workers: WorkersLike = None,
     progress: Progress = silent,
     **options: Any,
 ) -> Comparison:
@@ -132,7 +132,7 @@ def curve(
 
     Parameters
     ----------
-    model, request, select_data, out, force, command, execute, progress, options
+    model, request, select_data, out, force, command, workers, progress, options
         As for `compare`. The method is ``gradient`` where none is named; a ``margin`` is refused,
         because no head is tested.
     data
@@ -161,7 +161,7 @@ def curve(
     folder = None if out is None else Path(out)
     check_output(folder, force=force)
     setup = set_up(model, data, request, select_data=select_data, name="curve", **options)
-    return _run(setup, folder, force=force, command=command, execute=execute, progress=progress)
+    return _run(setup, folder, force=force, command=command, workers=workers, progress=progress)
 
 
 def _run(
@@ -170,12 +170,15 @@ def _run(
     *,
     force: bool,
     command: str,
-    execute: Executor,
+    workers: WorkersLike,
     progress: Progress,
 ) -> Comparison:
     """Run all stages that are not finished yet, and write the run and its report."""
     roster = Roster(setup.methods)
-    with stages(out, setup.description, force=force, execute=execute, progress=progress) as kept:
+    with (
+        open_workers(workers) as execute,
+        stages(out, setup.description, force=force, execute=execute, progress=progress) as kept,
+    ):
         now = ScoringRound.on_selection(setup)
         chosen = choose(setup, kept, roster, now, setup.families)
         found = evaluate_chosen(setup, kept, roster, chosen)

@@ -16,7 +16,6 @@ from headtool.analysis.partial_conjunction import replicate
 from headtool.data.drawing import LimitOrder
 from headtool.engine.measurement import measure, resolve
 from headtool.engine.provenance import provenance
-from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import (
     DataLike,
@@ -37,6 +36,7 @@ from headtool.progress import Progress, silent
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import json_rows
 from headtool.searching import Search
+from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -94,7 +94,7 @@ def correlate(
     limit_order: LimitOrder = "seeded",
     batch_tokens: int = 4096,
     seed: int = 0,
-    execute: Executor = in_turn,
+    workers: WorkersLike = None,
     progress: Progress = silent,
 ) -> Correlation:
     """Correlate what single heads are worth on two or more data sets.
@@ -128,8 +128,8 @@ def correlate(
         Tokens in a batch, padding included.
     seed
         Seed of everything random.
-    execute
-        Runs the units of work.
+    workers
+        How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
         Reports progress.
 
@@ -158,20 +158,21 @@ def correlate(
     measures = resolve(adapter, metric, search, tokenize=tokenize)
     measured: list[_Measured] = []
     sources: dict[str, Any] = {}
-    for text in texts:
-        examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
-        found = measure(
-            adapter,
-            examples,
-            masks,
-            measures.metric,
-            search=measures.search,
-            execute=execute,
-            progress=progress,
-        )
-        measured.append((text.spec, found.outcomes, measures.metric))
-        source = provenance(adapter, examples, "correlate", {}, measures.metric.name, seed)
-        sources[text.spec] = source | measures.described()
+    with open_workers(workers) as execute:
+        for text in texts:
+            examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
+            found = measure(
+                adapter,
+                examples,
+                masks,
+                measures.metric,
+                search=measures.search,
+                execute=execute,
+                progress=progress,
+            )
+            measured.append((text.spec, found.outcomes, measures.metric))
+            source = provenance(adapter, examples, "correlate", {}, measures.metric.name, seed)
+            sources[text.spec] = source | measures.described()
     return _correlation(
         measured, {"data": sources}, permutations=permutations, resamples=resamples, seed=seed
     )

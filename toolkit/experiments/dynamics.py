@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.analysis.dynamics import prunability, rank_stability
 from headtool.data.drawing import LimitOrder
-from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
 from headtool.experiments.checkpoints import find_checkpoints, stamp
 from headtool.experiments.course import Course
@@ -25,6 +24,7 @@ from headtool.results.folders import check_output, unfinished_folder
 from headtool.results.runs import write_run
 from headtool.results.scores import json_rows
 from headtool.searching import Search
+from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -115,7 +115,7 @@ def dynamics(
     out: Path | str | None = None,
     force: bool = False,
     command: str = "",
-    execute: Executor = in_turn,
+    workers: WorkersLike = None,
     progress: Progress = silent,
 ) -> Dynamics:
     """Follow heads over training: their scores, what pruning costs, and how stable their ranks are.
@@ -163,8 +163,8 @@ def dynamics(
         Replace a run, and a figure, that is there.
     command
         The command line that makes the run again, for its manifest.
-    execute
-        Runs the units of work.
+    workers
+        How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
         Reports progress.
 
@@ -218,7 +218,10 @@ def dynamics(
         "checkpoints": [stamp(spec) for _, spec in found],
         "options": job.described(),
     }
-    with stages(folder, source, force=force, execute=execute, progress=progress) as kept:
+    with (
+        open_workers(workers) as execute,
+        stages(folder, source, force=force, execute=execute, progress=progress) as kept,
+    ):
         scores, curves, sources = job.run(found, kept)
         course = Dynamics(
             scores,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.data.drawing import LimitOrder
 from headtool.engine.measurement import measure
-from headtool.engine.units import Executor, in_turn
+from headtool.engine.units import Executor
 from headtool.errors import HeadtoolError, unknown
 from headtool.experiments.choosing import Choice, ScoresLike, open_scores
 from headtool.experiments.inputs import (
@@ -35,6 +35,7 @@ from headtool.pruning.smaller import bake as bake_model
 from headtool.pruning.smaller import prune as prune_model
 from headtool.results.folders import check_output
 from headtool.schema import TABLES
+from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +114,7 @@ def prune(
     seed: int = 0,
     out: Path | str | None = None,
     force: bool = False,
-    execute: Executor = in_turn,
+    workers: WorkersLike = None,
     progress: Progress = silent,
 ) -> Pruning:
     """Remove heads from a model for good; the given model stays as it is.
@@ -168,8 +169,8 @@ def prune(
         and generation.
     force
         Replace what headtool wrote there before.
-    execute
-        Runs the units of work.
+    workers
+        How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
         Reports progress.
 
@@ -250,7 +251,8 @@ def prune(
             rows += _other_savings(adapter, choose, unit)
     quality = {}
     if on_data and examples is not None:
-        quality = _quality(adapter, smaller, examples, metric, execute)
+        with open_workers(workers) as execute:
+            quality = _quality(adapter, smaller, examples, metric, execute)
     if folder is not None:
         if pruned is None:
             removed = [str(head) for head in chosen.closed]

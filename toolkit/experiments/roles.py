@@ -14,7 +14,6 @@ from headtool.analysis.roles import check_thresholds, role_table, surviving_role
 from headtool.data.conllu import Treebank, read_treebank
 from headtool.data.drawing import LimitOrder
 from headtool.engine.provenance import provenance
-from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import (
     DataLike,
@@ -34,6 +33,7 @@ from headtool.progress import Progress, silent
 from headtool.results.folders import check_output
 from headtool.results.runs import site_frame, write_run
 from headtool.results.scores import json_rows
+from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -101,7 +101,7 @@ def roles(
     out: Path | str | None = None,
     force: bool = False,
     command: str = "",
-    execute: Executor = in_turn,
+    workers: WorkersLike = None,
     progress: Progress = silent,
 ) -> Roles:
     """Say what self-attention heads do: follow positions, syntax, rare tokens and the like.
@@ -154,8 +154,8 @@ def roles(
         Replace a run that is there.
     command
         The command line that makes the run again, for its manifest.
-    execute
-        Runs the units of work.
+    workers
+        How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
         Reports progress.
 
@@ -222,9 +222,10 @@ def roles(
     }
     source = provenance(adapter, examples, "roles", settings, "share", seed) | described
     _check_model(survivors, source)
-    counts, notes = count_roles(
-        pieces, examples, request, parses=parses, seed=seed, execute=execute, progress=progress
-    )
+    with open_workers(workers) as execute:
+        counts, notes = count_roles(
+            pieces, examples, request, parses=parses, seed=seed, execute=execute, progress=progress
+        )
     source["notes"] = notes
     frame = role_table(counts, thresholds=limits, least=least, correction=correction, alpha=alpha)
     survival = None if survivors is None else surviving_roles(frame, survivors.kept)

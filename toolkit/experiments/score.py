@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.data.drawing import LimitOrder
 from headtool.engine.provenance import provenance
-from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import (
     DataLike,
@@ -31,6 +30,7 @@ from headtool.progress import Progress, silent
 from headtool.results.folders import check_output
 from headtool.results.runs import site_frame, write_run
 from headtool.results.scores import HeadScores, joined_scores, scores_document
+from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +87,7 @@ def score(
     out: Path | str | None = None,
     force: bool = False,
     command: str = "",
-    execute: Executor = in_turn,
+    workers: WorkersLike = None,
     progress: Progress = silent,
 ) -> Scoring:
     """Score the attention heads of a model with one or more methods.
@@ -119,8 +119,8 @@ def score(
         Replace a run that is there.
     command
         The command line that makes the run again, for its manifest.
-    execute
-        Runs the units of work.
+    workers
+        How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
         Reports progress.
 
@@ -160,7 +160,7 @@ def score(
     )
     results: list[HeadScores] = []
     seconds: dict[str, float] = {}
-    with stages(folder, description, force=force) as kept:
+    with open_workers(workers) as execute, stages(folder, description, force=force) as kept:
         try:
             for scorer in chosen:
                 started = time.perf_counter()

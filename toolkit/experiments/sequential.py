@@ -26,6 +26,7 @@ from headtool.progress import Progress, silent
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run
 from headtool.results.scores import json_rows
+from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,7 +78,7 @@ def ablate_sequentially(
     out: Path | str | None = None,
     force: bool = False,
     command: str = "",
-    execute: Executor = in_turn,
+    workers: WorkersLike = None,
     progress: Progress = silent,
 ) -> SequentialAblation:
     """Stop each head of a classifier as soon as its verdict is clear, by anytime-valid tests.
@@ -110,8 +111,8 @@ def ablate_sequentially(
         Replace a run that is there.
     command
         The command line that makes the run again, for its manifest.
-    execute
-        Runs the units of work.
+    workers
+        How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
         Reports progress.
 
@@ -150,9 +151,10 @@ def ablate_sequentially(
     }
     source = provenance(adapter, examples, "ablate", settings, "accuracy", seed)
     test = SequentialTest([item.head for item in ablated], margin=margin, total=len(examples))
-    runs = ablate_until_decided(
-        adapter, examples, ablated, test, seed=seed, execute=execute, progress=progress
-    )
+    with open_workers(workers) as execute:
+        runs = ablate_until_decided(
+            adapter, examples, ablated, test, seed=seed, execute=execute, progress=progress
+        )
     frame = test.frame()
     share = runs / (len(ablated) * len(examples))
     source["share_of_runs"] = share

@@ -125,6 +125,8 @@ def load_source(source: ModelSource) -> ModelAdapter:
     """
     import torch
 
+    from headtool.models.base import weights_state
+
     place = _device(source.device)
     library, where, record = _found(source.spec)
     given = {name: value for name in _OF_LIBRARIES if (value := getattr(source, name))}
@@ -141,7 +143,7 @@ def load_source(source: ModelSource) -> ModelAdapter:
     else:
         load = cast("Callable[..., ModelAdapter]", library.load)  # with options of its own
         model = load(where, spec=source.spec, device=place, dtype=number, **given)
-    model.source = source
+    model.source, model.loaded = source, weights_state(model.module)
     return model
 
 

@@ -27,7 +27,39 @@ from headtool.models.pieces import Pieces
 from headtool.models.source import ModelSource
 from headtool.searching import Search
 
-__all__ = ["ModelAdapter"]
+__all__ = ["ModelAdapter", "WeightsState", "weights_sha256", "weights_state"]
+
+
+def weights_sha256(module: nn.Module) -> str:
+    """SHA-256 over names, shapes, types and bytes of all weights, as they are now.
+
+    Parameters
+    ----------
+    module
+        The model.
+    """
+    digest = hashlib.sha256()
+    for name, weight in weights(module):
+        digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}\n".encode())
+        raw: Any = weight.detach().cpu().contiguous().view(-1).view(torch.uint8)
+        digest.update(raw.numpy())
+    return digest.hexdigest()
+
+
+WeightsState = tuple[tuple[int, int], ...]
+"""Which tensors are a model's weights, and how often each was written to."""
+
+
+def weights_state(module: nn.Module) -> WeightsState:
+    """Tell whether weights were written to without reading them.
+
+    Parameters
+    ----------
+    module
+        The model.
+    """
+    tensors = [*module.parameters(), *module.buffers()]
+    return tuple((id(tensor), tensor._version) for tensor in tensors)
 
 
 class ModelAdapter(ABC):
@@ -58,6 +90,8 @@ class ModelAdapter(ABC):
         Class names by class index (classification only, else empty).
     source
         How it was loaded, from which another process can load it; None for one that was made.
+    loaded
+        `weights_state` at that time: weights that were written to since are others.
     """
 
     library: ClassVar[str]
@@ -77,6 +111,7 @@ class ModelAdapter(ABC):
         self.handles = tuple(handles)
         self.labels = tuple(labels)
         self.source: ModelSource | None = None
+        self.loaded: WeightsState = ()
 
     @cached_property
     def sites(self) -> Sites:
@@ -101,12 +136,7 @@ class ModelAdapter(ABC):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over names, shapes, types and bytes of all weights at first use."""
-        digest = hashlib.sha256()
-        for name, weight in weights(self.module):
-            digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}\n".encode())
-            raw: Any = weight.detach().cpu().contiguous().view(-1).view(torch.uint8)
-            digest.update(raw.numpy())
-        return digest.hexdigest()
+        return weights_sha256(self.module)
 
     def intercept(self, handler: Handler, batch: Batch) -> AbstractContextManager[None]:
         """Let `handler` see and change the heads' outputs in every forward pass inside.

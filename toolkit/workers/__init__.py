@@ -1,0 +1,1 @@
+"""Units of work on several processes and machines, by Ray."""
