@@ -109,7 +109,7 @@ def pack_model(model: ModelAdapter) -> list[Bytes]:
     file = io.BytesIO()
     _ModelPickler(file, buffers.append).dump(model)
     held = np.frombuffer(file.getvalue(), dtype=np.uint8)
-    return [held, *(np.frombuffer(buffer, dtype=np.uint8) for buffer in buffers)]
+    return [held, *(np.frombuffer(buffer.raw(), dtype=np.uint8) for buffer in buffers)]
 
 
 def unpack_model(parts: Sequence[Bytes], device: torch.device) -> ModelAdapter:
