@@ -16,11 +16,13 @@ in the correlation of mental abilities.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
 from headtool.analysis.importance import Importance
 from headtool.analysis.rank_correlation import pearson
+from headtool.metrics.base import Array
 
 __all__ = ["MIN_RELIABILITY", "disattenuate", "spearman_brown", "split_half_reliability"]
 
@@ -49,7 +51,13 @@ def spearman_brown(reliability: float, factor: float = 2.0) -> float:
     return factor * reliability / denominator if denominator > 0 else math.nan
 
 
-def split_half_reliability(data: Importance, *, splits: int, rng: np.random.Generator) -> float:
+def split_half_reliability(
+    data: Importance,
+    *,
+    splits: int,
+    rng: np.random.Generator,
+    coefficient: Callable[[Array, Array], Array] = pearson,
+) -> float:
     """Return the reliability of the scores on all examples.
 
     The Pearson correlation over heads between the scores on two random halves of the examples,
@@ -65,10 +73,12 @@ def split_half_reliability(data: Importance, *, splits: int, rng: np.random.Gene
         Number of random splits. Those on which a half has no correlation are left out.
     rng
         The source of randomness.
+    coefficient
+        Correlates halves row by row; `rank_correlation.spearman` for the reliability of ranks.
     """
     if data.rescore is None or np.isnan(pearson(data.scores[None], data.scores[None])[0]):
         return math.nan
-    r = np.concatenate([pearson(*halves) for halves in data.halves(splits=splits, rng=rng)])
+    r = np.concatenate([coefficient(*halves) for halves in data.halves(splits=splits, rng=rng)])
     defined = r[~np.isnan(r)]
     return spearman_brown(float(defined.mean())) if len(defined) else math.nan
 

@@ -23,9 +23,11 @@ from headtool.cli.options import (
     MethodNames,
     Metric,
     Model,
+    SavedScores,
     Settings,
     chosen_kinds,
     chosen_methods,
+    saved_methods,
     whole_number,
 )
 from headtool.cli.worker_options import WorkerOptions
@@ -104,6 +106,7 @@ def compare(
     model: Model = "builtin:nli",
     data: ManyData = None,
     select_data: SelectData = None,
+    scores: SavedScores = None,
     settings: Settings = None,
     kind: Kinds = None,
     metric: Metric = None,
@@ -128,7 +131,13 @@ def compare(
     others.
     """
     show.prepare()
-    kinds, methods = chosen_kinds(kind), chosen_methods(method, settings)
+    kinds, methods = (
+        chosen_kinds(kind),
+        [
+            *chosen_methods(method, settings),
+            *saved_methods(scores),
+        ],
+    )
     from headtool.experiments.compare import compare as compare_methods
     from headtool.reports.terminal.comparison import comparison_tables, head_table
 

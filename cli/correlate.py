@@ -21,12 +21,16 @@ EXAMPLES = (
     "headtool correlate --model path/to/model --data dev.tsv --data other.tsv --metric loss\n\n"
     "headtool correlate --model builtin:mt --data builtin:mt/test --data builtin:mt/noisy "
     "--metric bleu --greedy\n\n"
-    "headtool correlate runs/dev runs/other"
+    "headtool correlate runs/dev runs/other\n\n"
+    "headtool correlate runs/theirs runs/scores"
 )
 
 Runs = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="[RUN]...", help="Runs of `headtool ablate`, instead of --data."),
+    typer.Argument(
+        metavar="[RUN]...",
+        help="Runs of `headtool ablate`, `score` or `import`, instead of --data.",
+    ),
 ]
 ManyData = Annotated[
     list[str] | None,

@@ -19,9 +19,11 @@ from headtool.cli.options import (
     MethodNames,
     Metric,
     Model,
+    SavedScores,
     Settings,
     chosen_kinds,
     chosen_methods,
+    saved_methods,
 )
 from headtool.cli.worker_options import WorkerOptions
 from headtool.experiments.request import CURVE_METHODS
@@ -45,6 +47,7 @@ def curve(
     model: Model = "builtin:nli",
     data: Data = None,
     select_data: SelectData = None,
+    scores: SavedScores = None,
     settings: Settings = None,
     kind: Kinds = None,
     metric: Metric = None,
@@ -63,7 +66,8 @@ def curve(
     layer as many as the method does.
     """
     show.prepare()
-    kinds, methods = chosen_kinds(kind), chosen_methods(method, settings)
+    kinds = chosen_kinds(kind)
+    methods = [*chosen_methods(method, settings), *saved_methods(scores)]
     from headtool.experiments.compare import curve as draw_curves
     from headtool.reports.terminal.comparison import curve_tables
 

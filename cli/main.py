@@ -18,6 +18,7 @@ from headtool.cli import (
     curve,
     dynamics,
     env,
+    exchange,
     heads,
     methods,
     prune,
@@ -107,6 +108,8 @@ app.command("report", epilog=report.EXAMPLES)(report.report)
 app.command("roles", epilog=roles.EXAMPLES)(roles.roles)
 app.command("speed", epilog=speed.EXAMPLES)(speed.speed)
 app.command("test", epilog=significance.EXAMPLES)(significance.significance)
+app.command("import", epilog=exchange.IMPORT_EXAMPLES)(exchange.importing)
+app.command("export", epilog=exchange.EXPORT_EXAMPLES)(exchange.exporting)
 app.command("show", epilog=show.EXAMPLES)(show.show)
 app.command("env", epilog=env.EXAMPLES)(env.env)
 

@@ -36,6 +36,7 @@ __all__ = [
     "Out",
     "OutputFormat",
     "Quiet",
+    "SavedScores",
     "Seed",
     "Settings",
     "TrustCheckpoint",
@@ -43,6 +44,7 @@ __all__ = [
     "chosen_kinds",
     "chosen_methods",
     "parse_settings",
+    "saved_methods",
     "split_names",
     "whole_number",
 ]
@@ -218,6 +220,14 @@ Settings = Annotated[
         help="Set an option of a method, such as gradient.granularity=example. Repeatable.",
     ),
 ]
+SavedScores = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--scores",
+        metavar="RUN",
+        help="A run of `headtool import` or `score`, whose scores are a method too. Repeatable.",
+    ),
+]
 Kinds = Annotated[
     str | None,
     typer.Option(
@@ -354,6 +364,26 @@ def chosen_methods(
     for name in split:
         describe_method(name).read(values[name])  # a mistake is told before torch is imported
     return [get_method(name).configured(values[name]) for name in split]
+
+
+def saved_methods(runs: Sequence[Path] | None) -> list[Method]:
+    """Make methods of the scores that runs hold.
+
+    Parameters
+    ----------
+    runs
+        The runs, each with the scores of one method or several.
+    """
+    found: list[Method] = []
+    for run in runs or ():
+        from headtool.experiments.exchange import method_of_run
+        from headtool.masks.selection import scores_of
+        from headtool.results.runs import read_run
+
+        opened = read_run(run)
+        names = scores_of(opened)["method"].unique().tolist()
+        found += [method_of_run(opened, method=str(name)) for name in names]
+    return found
 
 
 def chosen_kinds(names: str | None) -> tuple[Kind, ...] | None:

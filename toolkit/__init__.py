@@ -29,6 +29,12 @@ if TYPE_CHECKING:
     from headtool.experiments.correlation import Correlation, correlate, correlate_runs
     from headtool.experiments.dynamics import Dynamics, dynamics
     from headtool.experiments.environment import Environment, env
+    from headtool.experiments.exchange import (
+        Imported,
+        export_scores,
+        import_scores,
+        method_of_run,
+    )
     from headtool.experiments.inputs import DataSource
     from headtool.experiments.listing import HeadList, MethodList, list_heads, list_methods
     from headtool.experiments.pruning import Pruning, prune
@@ -67,6 +73,7 @@ __all__ = [
     "HeadMask",
     "HeadScores",
     "HeadtoolError",
+    "Imported",
     "MethodList",
     "ModelSource",
     "Outcomes",
@@ -93,14 +100,17 @@ __all__ = [
     "dynamics",
     "env",
     "evaluate",
+    "export_scores",
     "get_method",
     "get_metric",
+    "import_scores",
     "list_heads",
     "list_methods",
     "load_data",
     "load_model",
     "load_pruned",
     "method_names",
+    "method_of_run",
     "observe",
     "prune",
     "read_run",
@@ -155,6 +165,10 @@ _HOMES = {
     "dynamics": "headtool.experiments.dynamics",
     "env": "headtool.experiments.environment",
     "evaluate": "headtool.engine.evaluation",
+    "export_scores": "headtool.experiments.exchange",
+    "import_scores": "headtool.experiments.exchange",
+    "method_of_run": "headtool.experiments.exchange",
+    "Imported": "headtool.experiments.exchange",
     "get_method": "headtool.methods",
     "get_metric": "headtool.metrics",
     "list_heads": "headtool.experiments.listing",

@@ -63,7 +63,7 @@ def read_json(path: Path) -> Any:
         raise HeadtoolError(f"{path} cannot be read: {error}; restore it") from error
 
 
-def parse_json(text: str | bytes, name: str) -> Any:
+def parse_json(text: str | bytes, name: str, *, unique: bool = False) -> Any:
     """Parse JSON.
 
     Parameters
@@ -72,14 +72,30 @@ def parse_json(text: str | bytes, name: str) -> Any:
         The document.
     name
         What to call it in an error.
+    unique
+        Refuse objects that have a key twice, of which JSON keeps the last.
 
     Raises
     ------
     HeadtoolError
         If it is not UTF-8, not JSON, nested too deeply, or holds a number of thousands of digits.
     """
+    hook = _once if unique else None
     try:
-        return json.loads(text if isinstance(text, str) else text.decode("utf-8-sig"))
+        decoded = text if isinstance(text, str) else text.decode("utf-8-sig")
+        return json.loads(decoded, object_pairs_hook=hook)
     except (ValueError, RecursionError) as error:
         reason = str(error).partition(";")[0]
         raise HeadtoolError(f"{name} is not JSON: {reason}") from error
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Make an object of its entries, each key of which may stand there once."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise ValueError(f"the key {key[:50]!r} is there twice")
+            seen.add(key)
+    return found

@@ -52,6 +52,8 @@ def correlation_tables(frame: pd.DataFrame, everywhere: pd.DataFrame) -> Iterato
         ]
         yield plain_table(pd.DataFrame(coefficients))
         yield Text(_ceiling(row), style="dim")
+    if not len(everywhere):  # scores without outcomes
+        return
     counts = everywhere["data_sets"].value_counts().sort_index(ascending=False)
     sizes = "; ".join(
         f"on {f'{number} data sets' if number > 1 else 'one' if number else 'none'}: "

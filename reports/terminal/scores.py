@@ -19,7 +19,7 @@ from headtool.results.scores import HeadScores
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["score_tables"]
+__all__ = ["score_maps", "score_tables"]
 
 _ENDS = 5
 
@@ -52,13 +52,7 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
     if "search" in result.provenance:
         search, signature = result.provenance["search"], result.provenance["signature"]
         yield Text(f"  {search_in_words(search)}; {signature}", style="dim")
-    for kind, part in result.frame.groupby("kind", sort=False):
-        rows = {
-            int(str(layer)): row.sort_values("head")["score"].tolist()
-            for layer, row in part.groupby("layer", sort=True)
-        }
-        yield HeatMap(str(kind), rows)
-    yield from _ends(result.frame)
+    yield from score_maps(result.frame)
     if "kept" in result.frame:
         yield from _kept(result.frame)
     for name, frame in result.tables.items():
@@ -68,6 +62,23 @@ def score_tables(result: HeadScores, seconds: float) -> Iterator[RenderableType]
     if "scratch" in result.provenance:
         yield Text(_from_scratch(result.provenance["scratch"]), style="dim")
     yield Text()
+
+
+def score_maps(frame: pd.DataFrame) -> Iterator[RenderableType]:
+    """Yield a heat map for each attention kind, and the most and the least important heads.
+
+    Parameters
+    ----------
+    frame
+        The scores by one method.
+    """
+    for kind, part in frame.groupby("kind", sort=False):
+        rows = {
+            int(str(layer)): row.sort_values("head")["score"].tolist()
+            for layer, row in part.groupby("layer", sort=True)
+        }
+        yield HeatMap(str(kind), rows)
+    yield from _ends(frame)
 
 
 def _from_scratch(recipe: Mapping[str, Any]) -> str:

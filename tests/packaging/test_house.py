@@ -20,6 +20,7 @@ ORDER = (
     "data",
     "metrics",
     "results",
+    "exchange",
     "attention",
     "masks",
     "surgery",

@@ -28,6 +28,8 @@ from headtool.data.frequencies import read_frequencies
 from headtool.engine.store import UnitStore
 from headtool.engine.units import Unit
 from headtool.errors import HeadtoolError
+from headtool.exchange.fitting import fit
+from headtool.exchange.reading import read_foreign
 from headtool.heads import AttentionSite, Head, HeadMask, Sites
 from headtool.masks.curves import budgets_of
 from headtool.masks.selection import budget, from_file, scores_of
@@ -63,6 +65,19 @@ PRUNED = {
     "history": {"steps": []},
 }
 DICTIONARY = b"the 10\ncat 5\nsat 3\n#fairseq:overwrite 1\n<pad> 2 #fairseq:overwrite\n"
+SCORES = {
+    "csv": b"kind,layer,head,score,stderr\ncross,0,0,1e-3,0.5\ncross,0,1,-2,\ncross,0,2,3,nan\n",
+    "duo": b"0.5\t1e-3\t1\n",
+    "retrieval": {"0-0": [0.5, 1], "0-1": [0, 0.25], "0-2": [1, 1]},
+    "keys": {"L0H0": 0.5, "a0.h1": 1, "cross.0.2": 3},
+    "rows": {"scores": [{"layer": 0, "head": i, "score": i, "kind": "cross"} for i in range(3)]},
+    "hf": {"0": [0, 2]},
+    "mib": {
+        "cfg": {"n_layers": 1, "n_heads": 3, "d_model": 6},
+        "nodes": {f"a0.h{i}": {"in_graph": True, "score": 0.5} for i in range(3)},
+        "edges": {"a0.h0->logits": {"score": 1.0, "in_graph": False}},
+    },
+}
 UNIT = Unit(7, np.arange(2), range(1))
 
 
@@ -177,6 +192,15 @@ def read_pruned(folder: Path, content: bytes) -> object:
     return read_record(folder)
 
 
+def read_scores(path: Path) -> object:
+    """Scores made elsewhere, without a model and with one."""
+    foreign = read_foreign(path)
+    named = any(row.kind is not None for row in foreign.rows)
+    for sites, shape in ((None, (1, 3)), (SITES, None)):
+        fit(foreign, sites, kind=None if named else "cross", shape=shape, absolute=True)
+    return fit(foreign, None)
+
+
 def from_text(read: Callable[[str], object]) -> Callable[[Path, bytes], object]:
     """A reader of what stands on a command line."""
     return lambda _, content: read(content.decode("utf-8", errors="surrogateescape"))
@@ -230,6 +254,13 @@ READERS = {
     "remove": Reader(
         from_text(lambda text: budget(text, None, 12)), mutated(b"40%"), of_file=False
     ),
+    **{
+        f"scores-{name}": Reader(
+            one_file("x", read_scores),
+            mutated(content) if isinstance(content, bytes) else mutated_json(content),
+        )
+        for name, content in SCORES.items()
+    },
     "manifest": Reader(read_manifest, mutated_json(MANIFEST)),
     **{
         f"table-{name}": Reader(

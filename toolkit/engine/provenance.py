@@ -9,7 +9,7 @@ from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.results.versions import versions
 
-__all__ = ["data_provenance", "provenance"]
+__all__ = ["data_provenance", "model_provenance", "provenance"]
 
 
 def provenance(
@@ -45,18 +45,34 @@ def provenance(
         "options": dict(options),
         "metric": metric,
         "seed": seed,
-        "model": {
-            "spec": model.spec,
-            "library": model.library,
-            "class": type(model.module).__name__,
-            "task": model.task,
-            "labels": len(model.labels) or None,
-            "heads": model.sites.summary,
-            **model.placement,
-            "sha256": model.fingerprint,
-        },
+        "model": model_provenance(model),
         "data": data_provenance(examples),
         "versions": versions(),
+    }
+
+
+def model_provenance(model: ModelAdapter) -> dict[str, Any]:
+    """Describe a model: where it comes from, what it is, and its fingerprint.
+
+    Parameters
+    ----------
+    model
+        The model.
+
+    Returns
+    -------
+    dict
+        As JSON can hold it.
+    """
+    return {
+        "spec": model.spec,
+        "library": model.library,
+        "class": type(model.module).__name__,
+        "task": model.task,
+        "labels": len(model.labels) or None,
+        "heads": model.sites.summary,
+        **model.placement,
+        "sha256": model.fingerprint,
     }
 
 

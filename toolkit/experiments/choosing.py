@@ -11,7 +11,7 @@ from headtool.analysis.assessment import assess_outcomes
 from headtool.errors import HeadtoolError, unknown
 from headtool.experiments.ablation import Ablation
 from headtool.experiments.score import Scoring
-from headtool.heads import HeadMask, head_name
+from headtool.heads import HeadMask, Sites, head_name
 from headtool.masks.selection import (
     budget,
     by_scores,
@@ -28,7 +28,7 @@ from headtool.results.runs import Run, read_run
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Choice", "Scores", "ScoresLike", "open_scores"]
+__all__ = ["Choice", "Scores", "ScoresLike", "check_heads", "one_method", "open_scores", "shape_of"]
 
 _VERDICTS = ("removable", "harmful")
 
@@ -178,8 +178,21 @@ class Choice:
         return None if found is None else dict(zip(("heads", "removed"), found, strict=True))
 
 
-def _one_method(scores: Scores, model: ModelAdapter, method: str | None) -> pd.DataFrame:
-    """The scores by one method, and none of another model."""
+def one_method(scores: Scores, method: str | None) -> tuple[pd.DataFrame, Mapping[str, Any]]:
+    """Return the scores by one method, and their provenance.
+
+    Parameters
+    ----------
+    scores
+        What `open_scores` returned.
+    method
+        The method; None where there is one only.
+
+    Raises
+    ------
+    HeadtoolError
+        If there are several methods, or none of that name.
+    """
     made: Mapping[str, Any]
     if isinstance(scores, Run):
         table, made = scores_of(scores), scores.manifest["provenance"]
@@ -196,8 +209,63 @@ def _one_method(scores: Scores, model: ModelAdapter, method: str | None) -> pd.D
     if method is not None and method not in methods:
         raise unknown(f"method in {_name(scores)}:", method, methods)
     name = method or methods[0]
-    _check_model(scores, model, made.get(name) or made.get("ablate"))
-    chosen = table[table["method"] == name]
+    return table[table["method"] == name], made.get(name) or made.get("ablate") or {}
+
+
+def check_heads(frame: pd.DataFrame, sites: Sites, place: str) -> None:
+    """Refuse scores that do not cover the heads of the kinds that they are about, or others.
+
+    Scores that were imported without their model are known to fit only by that.
+
+    Parameters
+    ----------
+    frame
+        Kind, layer and head of every score.
+    sites
+        The model's sites.
+    place
+        What to call the scores.
+
+    Raises
+    ------
+    HeadtoolError
+        If their heads are not the model's.
+    """
+    rows = zip(frame["kind"], frame["layer"], frame["head"], strict=True)
+    there = {(str(kind), int(layer), int(head)) for kind, layer, head in rows}
+    wanted = {
+        (head.kind, head.layer, head.index)
+        for head in sites.heads
+        if head.kind in {kind for kind, _, _ in there}
+    }
+    if there != wanted:
+        raise HeadtoolError(
+            f"{place} has scores of {len(there)} heads ({shape_of(frame)}), and the model has "
+            f"{sites.summary}; they are of another model"
+        )
+
+
+def shape_of(frame: pd.DataFrame) -> str:
+    """Describe heads in a few words, such as ``dec-self 32 layers, 1024 heads``.
+
+    Parameters
+    ----------
+    frame
+        A row for each head.
+    """
+    return ", ".join(
+        f"{kind} {part['layer'].nunique()} layers, {len(part)} heads"
+        for kind, part in frame.groupby("kind", sort=False)
+    )
+
+
+def _one_method(scores: Scores, model: ModelAdapter, method: str | None) -> pd.DataFrame:
+    """The scores by one method, and none of another model."""
+    chosen, source = one_method(scores, method)
+    name = str(chosen["method"].iloc[0])
+    _check_model(scores, model, source)
+    if "imported" in source and "sha256" not in source.get("model", {}):
+        check_heads(chosen, model.sites, _name(scores))
     missing = chosen[chosen["score"].isna()]
     if len(missing):
         raise HeadtoolError(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from headtool.analysis.assessment import assess_outcomes
 from headtool.analysis.correlation import correlate as correlate_importance
@@ -17,6 +16,7 @@ from headtool.data.drawing import LimitOrder
 from headtool.engine.measurement import measure, resolve
 from headtool.engine.provenance import provenance
 from headtool.errors import HeadtoolError
+from headtool.experiments.choosing import ScoresLike
 from headtool.experiments.inputs import (
     DataLike,
     HasOutcomes,
@@ -24,9 +24,9 @@ from headtool.experiments.inputs import (
     encode,
     name_of,
     open_model,
-    open_outcomes,
     read_data,
 )
+from headtool.experiments.scored_runs import has_outcomes, importance_of, open_any
 from headtool.heads import Head, Kind
 from headtool.masks.singles import single_masks
 from headtool.metrics import metric_of_run
@@ -35,6 +35,7 @@ from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import json_rows
+from headtool.schema import TABLES
 from headtool.searching import Search
 from headtool.workers.pool import WorkersLike, open_workers
 
@@ -179,7 +180,7 @@ def correlate(
 
 
 def correlate_runs(
-    runs: Sequence[HasOutcomes | Path | str],
+    runs: Sequence[HasOutcomes | ScoresLike],
     *,
     kinds: Collection[Kind] | None = None,
     metric: str | None = None,
@@ -187,15 +188,19 @@ def correlate_runs(
     resamples: int = 2_000,
     seed: int = 0,
 ) -> Correlation:
-    """Do what `correlate` does with outcomes of ablations; the model is not run.
+    """Do what `correlate` does with outcomes of ablations, or with scores; the model is not run.
+
+    Scores of methods and imported ones have no examples, and so neither intervals over examples nor
+    a replication; imported ones with repeats have both intervals and reliability over these.
 
     Parameters
     ----------
     runs
-        Two or more of what `headtool.ablate` returned, or of the run directories that it wrote,
-        all of one model.
+        What `headtool.ablate`, `headtool.score` and `headtool.import_scores` returned, or the run
+        directories that they wrote, all of one model. There must be two or more data sets or
+        methods among them.
     metric
-        The metric; None for the runs' own.
+        The metric of outcomes; None for the runs' own.
     kinds, permutations, resamples, seed
         As for `correlate`.
 
@@ -213,9 +218,14 @@ def correlate_runs(
     >>> found.frame["n_heads"].tolist()
     [32]
     """
+    given = [open_any(run) for run in runs]
+    if not all(map(has_outcomes, given)):
+        sets, found = importance_of(given, kinds=kinds, metric=metric)
+        frame = correlate_importance(sets, permutations=permutations, resamples=resamples, rng=seed)
+        return Correlation(frame, TABLES["replication"].empty(), {"runs": found})
     measured: list[_Measured] = []
     sources: dict[str, Any] = {}
-    opened = [open_outcomes(run) for run in runs]
+    opened = [cast("HasOutcomes", run) for run in given]
     for run in opened:
         source, first = run.source, opened[0].source
         name, other = name_of(run), name_of(opened[0])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.heads import Sites, head_name
+from headtool.heads import Head, Sites, head_name
 from headtool.results.outcomes import SHOWN_HEADS, Outcomes
 from headtool.schema import TABLES
 
@@ -102,19 +102,19 @@ def mean_ranks(
     return mean
 
 
-def head_frame(sites: Sites, **columns: Any) -> pd.DataFrame:
+def head_frame(sites: Sites | Sequence[Head], **columns: Any) -> pd.DataFrame:
     """Tabulate heads in canonical order: kind, layer, head, then further columns.
 
     Parameters
     ----------
     sites
-        The sites whose heads have rows.
+        The sites whose heads have rows, or these heads.
     **columns
         Further columns by name, each of shape [heads].
     """
     import pandas as pd
 
-    heads = sites.heads
+    heads = sites.heads if isinstance(sites, Sites) else sites
     return pd.DataFrame(
         {
             "kind": [head.kind for head in heads],
@@ -127,7 +127,7 @@ def head_frame(sites: Sites, **columns: Any) -> pd.DataFrame:
 
 def score_frame(
     method: str,
-    sites: Sites,
+    sites: Sites | Sequence[Head],
     score: NDArray[np.float64],
     stderr: NDArray[np.float64],
     *,
@@ -144,7 +144,7 @@ def score_frame(
     method
         Name of the method.
     sites
-        The sites whose heads are scored.
+        The sites whose heads are scored, or these heads.
     score
         Shape [heads]; higher means more important.
     stderr

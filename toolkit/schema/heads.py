@@ -21,7 +21,7 @@ HEADS = (
     Table(
         "sites",
         "an attention site of the model",
-        "`ablate`, `compare`, `curve`, `roles`, `score` with `ablation`",
+        "`ablate`, `compare`, `curve`, `import` with a model, `roles`, `score` with `ablation`",
         (
             _KIND,
             _LAYER,
@@ -53,7 +53,7 @@ HEADS = (
     Table(
         "scores",
         "a method's score of a head",
-        "`score`, `compare`, `curve`",
+        "`score`, `compare`, `curve`, `import`",
         (
             BY_DATA,
             METHOD,
@@ -100,6 +100,20 @@ HEADS = (
         further="`METRIC`: the masked model's value, of `ablation`; `kept_at_LAMBDA`: whether the "
         "head stays at one lambda of a sweep, of `gates`; whatever a plug-in method adds",
         key=("data", "method", "kind", "layer", "head"),
+    ),
+    Table(
+        "score_repeats",
+        "one measurement of a head's score",
+        "`import` of scores that were measured several times",
+        (
+            METHOD,
+            *HEAD,
+            integer("repeat", "", "number of the measurement, from 0; one for all heads"),
+            number(
+                "score", "the method's", "what was measured; `scores` has the means", known=True
+            ),
+        ),
+        key=("method", "kind", "layer", "head", "repeat"),
     ),
     Table(
         "heads_compared",

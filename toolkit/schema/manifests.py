@@ -75,6 +75,16 @@ _SOURCE = {
     "scratch?": {"*": "number?"},
     "lambda?": "number?",
     "share_of_runs?": "number",
+    "imported?": {
+        "file?": "text",
+        "sha256?": "text",
+        "format?": "text",
+        "repeats?": "count?",
+        "reliability?": "number?",
+        "reliability_of_ranks?": "number?",
+        "width?": "count?",
+        "groups?": "count?",
+    },
     "treebank?": {"spec?": "text", "sha256?": "text", "drawn?": "object?", "*": "count"},
 }
 """How the scores of a method, outcomes or roles were made."""

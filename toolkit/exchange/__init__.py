@@ -1,0 +1,1 @@
+"""Scores made elsewhere: files of other people's tools, read and written."""
