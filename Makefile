@@ -33,7 +33,7 @@ export HF_HUB_OFFLINE := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help interpreter setup demo test check lint types format tables docs picture bench builtin clean
+.PHONY: help interpreter setup demo test check lint types format tables docs notebooks picture bench builtin clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s%s\n", $$1, $$2 }' Makefile
@@ -72,7 +72,7 @@ clean: ## remove .venv and everything that was built
 # --- use and checks -----------------------------------------------------------------------------
 
 # These models are tiny: with more threads torch mostly waits, for minutes on a busy machine.
-demo test: export OMP_NUM_THREADS ?= 1
+demo test notebooks: export OMP_NUM_THREADS ?= 1
 
 demo: $(INSTALLED) ## compare four methods on the built-in model and two data sets
 	$(BIN)/headtool compare --method gradient,ablation,gates,confidence --limit 400 \
@@ -106,6 +106,9 @@ tables: $(INSTALLED) ## write docs/tables.md and the catalogue of methods again
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(INSTALLED) ## build the documentation: build/site/index.html, strictly, tutorials run
 	$(BIN)/mkdocs build --strict --quiet
+
+notebooks: $(INSTALLED) ## run the notebooks in examples/ and save them with their outputs
+	$(BIN)/python docs/hooks/save_notebooks.py examples/*.ipynb
 
 picture: $(INSTALLED) ## take the picture of the demo's report that README shows
 	$(BIN)/python docs/hooks/picture.py demo/report.html docs/pictures/report.png

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from headtool.pruning.loading import load_pruned
     from headtool.reports.writing import write_report
     from headtool.results.outcomes import Outcomes
+    from headtool.results.progress_bar import ProgressBar
     from headtool.results.runs import Run, read_run
     from headtool.results.scores import HeadScores
     from headtool.searching import Search
@@ -77,6 +78,7 @@ __all__ = [
     "MethodList",
     "ModelSource",
     "Outcomes",
+    "ProgressBar",
     "Pruning",
     "Request",
     "Roles",
@@ -142,6 +144,7 @@ _HOMES = {
     "MethodList": "headtool.experiments.listing",
     "ModelSource": "headtool.models.source",
     "Outcomes": "headtool.results.outcomes",
+    "ProgressBar": "headtool.results.progress_bar",
     "Request": "headtool.experiments.request",
     "Pruning": "headtool.experiments.pruning",
     "Roles": "headtool.experiments.roles",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import shlex
+from html import escape
 from typing import Any
 
 BLOCKS = {
@@ -17,6 +18,15 @@ BLOCKS = {
 
 PLUGIN_WORDS = "What a method of another package derives from, gets and returns."
 PLUGIN_NAMES = [f"headtool.methods.base.{name}" for name in ("Method", "Job", "Scored", "option")]
+
+
+def command_names() -> list[str]:
+    """Return the names of the commands, in the order of `headtool --help`."""
+    import typer
+
+    from headtool.cli.main import app
+
+    return list(typer.main.get_command(app).commands)
 
 
 def command_pages() -> dict[str, str]:
@@ -65,7 +75,7 @@ def _row(parameter: Any, context: Any) -> str:
 
 
 def _code(names: str) -> str:
-    return "`" + names.strip().replace("|", "\\|") + "`"
+    return f"<code>{escape(names.strip()).replace('|', '&#124;')}</code>"
 
 
 def _cell(text: str) -> str:

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / "build" / "docs"
 _LINK = re.compile(r"(!?\[[^\]]*\])\(([^)\s#]+)(#[^)\s]+)?\)")
 _DIAGRAM = re.compile(r"^!\[[^\]]*\]\((diagrams/[\w-]+\.svg)\)$", re.M)
+_SHIM = "https://unpkg.com/iframe-worker/shim"
 _COMMAND = re.compile(r"^\| `headtool (\w+)` \|", re.M)
 
 _executed: dict[str, str] = {}
@@ -37,6 +38,9 @@ def on_config(config: Any) -> Any:
         link.unlink()
     for path in rooms:
         (view / path.name).symlink_to(path)
+    pages = [{name: f"commands/{name}.md"} for name in generated.command_names()]
+    (commands,) = [entry["Commands"] for entry in config.nav if "Commands" in entry]
+    commands.extend(pages)
     return config
 
 
@@ -96,7 +100,23 @@ def on_page_markdown(text: str, *, page: Any, **_: Any) -> str:
     if place == "commands.md":
         text = _COMMAND.sub(r"| [`headtool \1`](commands/\1.md) |", text)
     text = _LINK.sub(lambda match: _linked(match, place), text)
-    return _DIAGRAM.sub(lambda match: (ROOT / "docs" / match[1]).read_text("utf-8"), text)
+    return _DIAGRAM.sub(_diagram, text)
+
+
+def _diagram(match: re.Match[str]) -> str:
+    """A drawing inside its page, where it takes on the page's colours."""
+    return f"<div>{(ROOT / 'docs' / match[1]).read_text('utf-8')}</div>"
+
+
+def on_post_page(text: str, *, page: Any, **_: Any) -> str:
+    """Let the theme's one script from the network be our own."""
+    depth = page.file.src_uri.count("/")
+    return text.replace(_SHIM, "../" * depth + "search-from-disk.js")
+
+
+def on_post_template(text: str, **_: Any) -> str:
+    """Do the same for the page that says that there is no such page."""
+    return text.replace(_SHIM, "/search-from-disk.js")
 
 
 def _linked(match: re.Match[str], place: str) -> str:

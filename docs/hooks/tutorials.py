@@ -120,10 +120,10 @@ def run_page(page: Page, folder: Path) -> None:
 
 
 def _environment(site: Path) -> dict[str, str]:
-    """What pages run in: 88 columns, one thread, and pip installing into a folder of the page's."""
+    """What pages run in: 80 columns, one thread, and pip installing into a folder of the page's."""
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     return os.environ | {
-        "COLUMNS": "88",
+        "COLUMNS": "80",
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
         "PATH": path,
@@ -133,6 +133,7 @@ def _environment(site: Path) -> dict[str, str]:
         "PIP_QUIET": "1",
         "PIP_TARGET": str(site),
         "PYTHONPATH": str(site),
+        "TQDM_DISABLE": "1",
         "TRANSFORMERS_VERBOSITY": "error",
     }
 
