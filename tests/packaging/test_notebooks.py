@@ -44,5 +44,7 @@ def test_notebooks_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     notebook = nbformat.read(EXAMPLES / f"{name}.ipynb", as_version=4)
     NotebookClient(notebook, timeout=120).execute()  # an error in a cell is raised
-    shown = [output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs]
+    shown = [
+        output for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs
+    ]
     assert sum("text/html" in output.get("data", {}) for output in shown) >= 5
