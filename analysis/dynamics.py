@@ -25,9 +25,9 @@ __all__ = ["prunability", "rank_stability", "relative"]
 def relative(values: Array, whole: float, metric: Metric) -> Array:
     """Return what is left of a whole model's value; 1 means all of it.
 
-    Where more is better, the ratio of the values. For a loss in nats, the ratio of the likelihoods
-    per token or example, ``exp(whole - value)``; for other metrics where less is better, ``whole /
-    value``.
+    Where more is better, the ratio of the values. For a loss or divergence in nats, the ratio of
+    the likelihoods per token or example, ``exp(whole - value)``; for other metrics where less is
+    better, ``whole / value``.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ def relative(values: Array, whole: float, metric: Metric) -> Array:
     """
     if metric.higher_is_better:
         return values / whole if whole else np.full_like(values, np.nan)
-    if metric.name == "loss":
+    if metric.name in ("loss", "kl"):
         return np.exp(whole - values)
     return whole / np.where(values == 0, np.nan, values)
 

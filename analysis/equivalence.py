@@ -92,6 +92,8 @@ def check_margin(paired: Paired, margin: float | None = None) -> float:
         )
     signed = paired.scale is None and bool((paired.whole < 0).any())
     limit = math.inf if signed else min(paired.length, abs(value))
+    if value == 0 and paired.scale is not None and not paired.higher_is_better:
+        limit = paired.length  # nothing to double: a divergence is 0 for the whole model itself
     chosen = DEFAULT_MARGIN * paired.length if margin is None else float(margin)
     if margin is None and (signed or not 0 < chosen < limit):
         raise HeadtoolError(

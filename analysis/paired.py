@@ -35,7 +35,17 @@ _SCALES = {
     "bleu": 100.0,
     "chrf": 100.0,
     "ter": 100.0,
+    "rouge1": 1.0,
+    "rouge2": 1.0,
+    "rougeL": 1.0,
+    "acc": 1.0,
+    "acc_norm": 1.0,
+    "acc_bytes": 1.0,
+    "kl": 1.0,  # a nat: far beyond what a model that is of use may differ by
 }
+
+
+_SIGNED = ("logit-difference",)  # means of values that may have either sign
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +68,8 @@ class Paired:
     scale
         Length of the metric's scale in its own unit, such as 1 for accuracy and 100 for BLEU.
         None: 1 (times the unit) for shares of zeros and ones, else the whole model's value, as
-        for losses, which have no upper end.
+        for losses, which have no upper end. A difference that may have any sign takes its mean
+        size.
 
     Raises
     ------
@@ -155,7 +166,7 @@ class Paired:
             value=metric.from_sums,
             higher_is_better=metric.higher_is_better,
             name=metric.name,
-            scale=_SCALES.get(metric.name),
+            scale=_mean_size(whole) if metric.name in _SIGNED else _SCALES.get(metric.name),
         )
 
     @property
@@ -268,3 +279,8 @@ class Paired:
 
 def _mean(sums: Array) -> Array:
     return np.asarray(sums[..., 0] / sums[..., 1], dtype=np.float64)
+
+
+def _mean_size(whole: Array) -> float | None:
+    """Mean size of a difference over the examples, whose statistics are [difference, 1]."""
+    return float(np.abs(whole[:, 0]).mean()) or None

@@ -75,7 +75,8 @@ Fill = Annotated[
     typer.Option(
         "--replacement",
         metavar="NAME",
-        help="What a closed head puts out: zero, mean, resample or optimal.",
+        help="What a closed head puts out: zero, mean, resample, counterfactual (for data with a "
+        "column corrupted) or optimal.",
     ),
 ]
 

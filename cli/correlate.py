@@ -40,7 +40,7 @@ Metric = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Such as accuracy, mcc, loss; for translations also bleu, chrf and ter, which decode. "
+        help="Such as accuracy, mcc, loss; of translations bleu, chrf, ter, rougeL, which decode. "
         "Default: the runs' own; with --data accuracy, pearson or loss, by the task.",
     ),
 ]

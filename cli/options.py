@@ -241,8 +241,8 @@ Metric = Annotated[
     typer.Option(
         "--metric",
         metavar="NAME",
-        help="Such as accuracy, mcc, loss; for translations also bleu, chrf and ter, which decode. "
-        "Default: accuracy, pearson or loss, by the task.",
+        help="Such as accuracy, mcc, loss, kl, logit-difference, acc; for translations also bleu, "
+        "chrf, ter and rougeL, which decode. Default: accuracy, pearson or loss, by the task.",
     ),
 ]
 Seed = Annotated[

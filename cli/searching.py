@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Beam", "Greedy", "LengthPenalty", "Tokenize", "asked_search"]
 
-_DECODING = "Translation (bleu, chrf, ter)"
+_DECODING = "Translation (bleu, chrf, ter, rouge)"
 
 Beam = Annotated[
     int | None,

@@ -30,7 +30,7 @@ Metric = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Such as accuracy, mcc, loss; of a run of translations bleu, chrf or ter. "
+        help="Such as accuracy, mcc, loss; of a run of translations bleu, chrf, ter or rougeL. "
         "Default: the run's own.",
     ),
 ]

@@ -32,7 +32,8 @@ class Ablation(Method):
     translations that the model searches with the head closed; every other metric is of its
     predictions on the data set.
 
-    A closed head may put out zero, its mean, its output on another example, or (`optimal`) the
+    A closed head may put out zero, its mean, its output on another example, its output on the
+    example's own corrupted text (`counterfactual`, for data that has one), or (`optimal`) the
     constant that gives the least loss with that head closed, trained on the same examples. The last
     takes `optimal_steps` passes forwards and backwards of 16 examples for each head.
 
@@ -72,12 +73,12 @@ class Ablation(Method):
     replacement: str = option(
         "zero",
         "what a closed head puts out: zero, its mean over the data set, its output on another "
-        "example, or the constant with the least loss",
+        "example or on the corrupted text, or the constant with the least loss",
         choices=REPLACEMENTS,
     )
     optimal_steps: int = option(50, "steps of training for each head's constant")
     beam: int | None = option(
-        None, "width of the beam, for bleu, chrf and ter; 1 is greedy; none: the model's own"
+        None, "width of the beam, for bleu, chrf, ter, rouge; 1 is greedy; none: the model's own"
     )
     length_penalty: float | None = option(
         None, "scores of a beam are divided by the length to this power; none: the model's own"

@@ -71,9 +71,9 @@ class Attribution(Method):
 
     baseline: str = option(
         "zero",
-        "what replaces the head's output: zero, its mean over the data set, or its output on "
-        "another example",
-        choices=("zero", "mean", "resample"),
+        "what replaces the head's output: zero, its mean over the data set, its output on another "
+        "example, or on the example's corrupted text",
+        choices=("zero", "mean", "resample", "counterfactual"),
     )
     backward: str = option(
         "gradient",

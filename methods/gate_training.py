@@ -303,10 +303,9 @@ class GateTraining(Method):
         """Metric and loss of the model with some heads, as it is now."""
         columns: Mapping[str, NDArray[np.float64]]
         given = job.model, examples, [job.mask(kept)]
-        columns = evaluate(*given, execute=job.execute).row(0)
-        measured = columns
-        if isinstance(job.metric, TranslationMetric):
-            measured = measure(*given, job.metric, execute=job.execute).outcomes.row(0)
+        columns = measured = measure(*given, job.metric, execute=job.execute).outcomes.row(0)
+        if isinstance(job.metric, TranslationMetric):  # which yields no loss
+            columns = evaluate(*given, execute=job.execute).row(0)
         kinds = np.array([head.kind for head in job.sites.heads])
         by_kind: dict[str, Any] = {kind: int(kept[kinds == kind].sum()) for kind in job.sites.kinds}
         return {

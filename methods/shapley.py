@@ -9,13 +9,11 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from headtool.engine.evaluation import evaluate
 from headtool.engine.measurement import measure
 from headtool.errors import HeadtoolError
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.metrics import get_metric
 from headtool.metrics.base import Metric
-from headtool.metrics.translation import TranslationMetric
 
 __all__ = ["Shapley"]
 
@@ -178,10 +176,8 @@ class _Game:
         if unknown:
             masks = [self.job.mask(kept) for kept in unknown.values()]
             given = self.job.model, self.job.examples, masks
-            if isinstance(self.metric, TranslationMetric):
-                outcomes = measure(*given, self.metric, execute=self.job.execute).outcomes
-            else:
-                outcomes = evaluate(*given, chained=True, execute=self.job.execute)
+            execute = self.job.execute
+            outcomes = measure(*given, self.metric, chained=True, execute=execute).outcomes
             for i, (key, kept) in enumerate(unknown.items()):
                 self.known[key] = self._value(outcomes.row(i), kept)
         return [self.known[kept.tobytes()] for kept in sets]

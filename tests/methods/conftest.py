@@ -65,13 +65,18 @@ class ToyModel(ModelAdapter):
         return Probe(lambda: module(features, real), batch=batch, source=source)
 
     def encode(self, data: TextData, *, batch_tokens: int = 4096, seed: int = 0) -> Examples:
+        def features(text: str) -> list[list[float]]:
+            return [[float(x) for x in token.split(":")] for token in text.split()]
+
         rows = tuple(
-            {
-                "features": [[float(x) for x in token.split(":")] for token in text.split()],
-                "target": int(label),
-            }
+            {"features": features(text), "target": int(label)}
             for text, label in zip(data.columns["text_a"], data.columns["label"], strict=True)
         )
+        if "corrupted" in data.columns:
+            others = [{"features": features(text)} for text in data.columns["corrupted"]]
+            rows = tuple(
+                {**row, "corrupted": other} for row, other in zip(rows, others, strict=True)
+            )
         lengths = np.array([len(row["features"]) for row in rows])
         return Examples(data, rows, lengths, batch_tokens)
 

@@ -46,6 +46,9 @@ def replaced(bert: HuggingFaceModel, examples, baseline: str) -> list[dict[Any, 
             {site: means[site].float().double().expand_as(found[site]) for site in found}
             for found in own
         ]
+    if baseline == "counterfactual":
+        others = examples.corrupted
+        return [outputs_of(bert, bert.collate(others, np.array([i]))) for i in range(len(examples))]
     donors = draw_donors(examples.lengths, np.random.default_rng(3))
     found = []
     for i, donor in enumerate(donors):
@@ -55,12 +58,24 @@ def replaced(bert: HuggingFaceModel, examples, baseline: str) -> list[dict[Any, 
     return found
 
 
-@pytest.mark.parametrize("baseline", ["zero", "mean", "resample"])
+def with_corrupted(data: TextData) -> TextData:
+    """The same data with other words, or other numbers, in place of each text's own."""
+    rng = np.random.default_rng(8)
+    columns = dict(data.columns)
+    for name, text in (("corrupted", "text_a"), ("corrupted_b", "text_b")):
+        if text in columns:
+            tokens = [value.split() for value in columns[text]]
+            pool = [token for value in tokens for token in value]
+            columns[name] = tuple(" ".join(rng.choice(pool, len(value))) for value in tokens)
+    return TextData(data.spec, data.kind, columns)
+
+
+@pytest.mark.parametrize("baseline", ["zero", "mean", "resample", "counterfactual"])
 def test_equals_the_slope_towards_the_replacement(
     baseline: str, bert: HuggingFaceModel, pairs: TextData
 ) -> None:
     """Central differences of the loss along ctx -> z, head by head and example by example."""
-    examples = bert.encode(pairs.head(6))
+    examples = bert.encode(with_corrupted(pairs.head(6)))
     instead, step = replaced(bert, examples, baseline), 1e-5
     slopes = np.zeros((6, 8))
     for i in range(6):
@@ -104,12 +119,12 @@ class Linear(ToyModel):
 
 
 @pytest.mark.parametrize("backward", ["gradient", "relp"])
-@pytest.mark.parametrize("baseline", ["zero", "mean", "resample"])
+@pytest.mark.parametrize("baseline", ["zero", "mean", "resample", "counterfactual"])
 def test_equals_ablation_where_the_model_is_linear_after_the_head(
     baseline: str, backward: str, toy_data: TextData
 ) -> None:
     model = Linear((1.5, -0.5))
-    examples = model.encode(toy_data)
+    examples = model.encode(with_corrupted(toy_data))
     expected = Ablation(signal="loss", replacement=baseline).score(model, examples, seed=5).frame
     method = Attribution(baseline=baseline, backward=backward, sign="signed")
     found = method.score(model, examples, seed=5).frame

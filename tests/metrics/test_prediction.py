@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from headtool.errors import HeadtoolError
 from headtool.metrics import default_metric, get_metric, metrics_for
 from headtool.metrics.prediction import TASKS
-from headtool.metrics.translation import BLEU, CHRF, TER
+from headtool.metrics.translation import BLEU, CHRF, TER, Rouge1, Rouge2, RougeL
 
 ALL = [(task, name) for task in TASKS for name in metrics_for(task)]
 
@@ -41,12 +41,17 @@ def token_columns(loss, tokens, correct):
 def random_columns(task, n, seed):
     rng = np.random.default_rng(seed)
     if task == "classification":
-        return class_columns(rng.integers(0, 2, n), rng.integers(0, 2, n), rng.exponential(size=n))
+        classes = rng.integers(0, 2, n), rng.integers(0, 2, n)
+        return {**class_columns(*classes, rng.exponential(size=n)), "kl": rng.exponential(size=n)}
     if task == "regression":
         gold = rng.normal(2.5, 1.2, n)
         return regression_columns(gold + rng.normal(size=n), gold)
     tokens = rng.integers(1, 20, n)
     columns = token_columns(rng.exponential(size=n) * tokens, tokens, rng.integers(0, tokens + 1))
+    columns["kl"] = rng.exponential(size=n) * tokens
+    if task == "causal-lm":
+        columns |= {"bytes": 3 * tokens, "wrong_loss": rng.exponential(size=n) * tokens}
+        columns |= {name: rng.integers(0, 2, n) for name in ("acc", "acc_norm", "acc_bytes")}
     return {**columns, **translation_columns(rng, n)} if task == "seq2seq" else columns
 
 
@@ -56,7 +61,7 @@ def translation_columns(rng, n):
     changed = [np.where(rng.random(len(s)) < 0.3, "x", s) for s in sentences]
     references, hypotheses = ([" ".join(s) for s in side] for side in (sentences, changed))
     columns = {}
-    for metric in (BLEU(), CHRF(), TER()):
+    for metric in (BLEU(), CHRF(), TER(), Rouge1(), Rouge2(), RougeL()):
         rows = metric.compare(hypotheses, references)
         columns |= dict(zip(metric.statistics, rows.T, strict=True))
     return columns
@@ -169,9 +174,9 @@ def test_pearson_equals_scipy_far_from_zero_and_with_ties(offset):
 
 def test_token_metrics_weigh_by_tokens():
     columns = token_columns([2.0, 30.0], [1, 9], [1, 3])
-    values = {
-        name: metric_for("causal-lm", name).compute(columns) for name in metrics_for("causal-lm")
-    }
+    names = ("loss", "perplexity", "accuracy")
+    assert set(names) <= set(metrics_for("causal-lm"))
+    values = {name: metric_for("causal-lm", name).compute(columns) for name in names}
     assert values == pytest.approx(
         {"loss": 3.2, "perplexity": math.exp(3.2), "accuracy": 0.4}, rel=1e-12
     )
@@ -338,13 +343,20 @@ def test_perplexity_that_overflows_is_infinite():
 # --- names ------------------------------------------------------------------------------------
 
 
+OF_TOKENS = ("loss", "perplexity", "accuracy", "kl")
+OF_LANGUAGE_MODELS = ("bits-per-byte", "logit-difference", "acc", "acc_norm", "acc_bytes")
+
+
 def test_metrics_of_each_task():
     assert {task: (default_metric(task), set(metrics_for(task))) for task in TASKS} == {
-        "classification": ("accuracy", {"accuracy", "f1", "f1-macro", "mcc", "loss"}),
+        "classification": ("accuracy", {"accuracy", "f1", "f1-macro", "mcc", "loss", "kl"}),
         "regression": ("pearson", {"pearson", "spearman", "mse", "loss"}),
-        "causal-lm": ("loss", {"loss", "perplexity", "accuracy"}),
-        "masked-lm": ("loss", {"loss", "perplexity", "accuracy"}),
-        "seq2seq": ("loss", {"loss", "perplexity", "accuracy", "bleu", "chrf", "ter"}),
+        "causal-lm": ("loss", {*OF_TOKENS, *OF_LANGUAGE_MODELS}),
+        "masked-lm": ("loss", {*OF_TOKENS}),
+        "seq2seq": (
+            "loss",
+            {*OF_TOKENS, "bleu", "chrf", "ter", "rouge1", "rouge2", "rougeL"},
+        ),
     }
 
 
@@ -354,7 +366,8 @@ def test_every_metric_says_what_it_is(task, name):
     assert metric.name == name
     assert task in metric.tasks
     assert metric.unit
-    assert metric.higher_is_better == (name not in ("loss", "perplexity", "mse", "ter"))
+    lower = ("loss", "perplexity", "mse", "ter", "kl", "bits-per-byte")
+    assert metric.higher_is_better == (name not in lower)
 
 
 def test_an_unknown_metric_suggests_the_nearest():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 
@@ -10,11 +11,14 @@ from headtool.data.messages import listing, quoted
 from headtool.data.tables import Table
 from headtool.errors import HeadtoolError, unknown
 
-__all__ = ["check_columns", "parse_columns", "text_data"]
+__all__ = ["as_choices", "check_columns", "parse_columns", "text_data"]
 
 _LOGGER = logging.getLogger("headtool.data")
 
-_ROLES = ("text", "text_a", "text_b", "label", "source", "target")
+_ROLES = (
+    *("text", "text_a", "text_b", "label", "source", "target", "corrupted", "corrupted_b"),
+    *("prompt", "answer", "wrong", "choices"),
+)
 _EXAMPLE = "text_a=premise,text_b=hypothesis,label=gold_label"
 
 # Names of columns in headtool, GLUE and the corpora behind it; the first match wins.
@@ -33,8 +37,9 @@ _LABELS = ("label", "gold_label", "is_duplicate", "Quality", "score", "similarit
 def parse_columns(text: str) -> dict[str, str]:
     """Parse ``--columns``: comma-separated ``role=column`` pairs.
 
-    Roles are ``text`` or ``text_a`` (the same thing), ``text_b``, ``label``, and for translation
-    ``source`` and ``target``.
+    Roles are ``text`` or ``text_a`` (the same thing), ``text_b``, ``label``; for translation
+    ``source`` and ``target``; for language models ``prompt`` with ``answer`` and ``wrong``, or with
+    ``choices`` and ``label``; beside all of them ``corrupted``.
 
     Raises
     ------
@@ -77,10 +82,18 @@ def check_columns(columns: Mapping[str, str]) -> None:
     if "text_b" in columns and not {"text", "text_a"} & set(columns):
         raise HeadtoolError("`columns`: 'text_b' needs 'text_a' beside it")
     translation = {"source", "target"} & set(columns)
-    if translation and set(columns) != {"source", "target"}:
+    if translation and set(columns) - {"corrupted"} != {"source", "target"}:
         raise HeadtoolError(
             f"`columns`: {listing(columns)} do not go together; "
             "translation needs source=NAME,target=NAME alone"
+        )
+    asked = {"prompt", "answer", "wrong", "choices"} & set(columns)
+    strange = set(columns) - {"prompt", "answer", "wrong", "choices", "label", "corrupted"}
+    mixed = "choices" in columns and bool({"answer", "wrong"} & set(columns))
+    if asked and (strange or mixed or ("label" in columns and {"answer", "wrong"} & asked)):
+        raise HeadtoolError(
+            f"`columns`: {listing(columns)} do not go together; prompts have an answer (and a "
+            "wrong one), or choices and a label"
         )
 
 
@@ -92,6 +105,10 @@ def text_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
     label, makes the rows documents for a language model. Rows that the data set itself marks as
     unlabelled are left out, with a warning: class -1 of the hub, ``-`` in ``gold_label`` (SNLI and
     MultiNLI: the annotators did not agree).
+
+    A table with columns ``prompt`` and ``answer``, or ``prompt``, ``choices`` and ``label``, is one
+    for language models; one with ``source``, ``target`` and ``corrupted`` one for translation. A
+    column ``corrupted`` beside any of them holds the same text with what decides changed.
 
     Parameters
     ----------
@@ -107,14 +124,46 @@ def text_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
     HeadtoolError
         If a column is missing or ambiguous, or a label cell is empty.
     """
-    if "source" in columns:
-        names = {role: _named(table, columns[role]) for role in ("source", "target")}
+    header, plain = set(table.header), not columns
+    if {"prompt", "answer", "wrong", "choices"} & set(columns):
+        return prompt_data(table, _completed(table, columns), spec)
+    if plain and ({"prompt", "answer"} <= header or {"prompt", "choices", "label"} <= header):
+        return prompt_data(table, _completed(table, columns), spec)
+    if "source" in columns or (plain and {"source", "target", "corrupted"} <= header):
+        named = _completed(table, columns)
+        roles = ("source", "target", "corrupted")
+        names = {role: _named(table, named[role]) for role in roles if role in named}
         return TextData(spec, "translation", _texts(table, names))
     texts = _find_texts(table, columns)
     label = _find_label(table, columns)
     if label is None:
         return TextData(spec, "text", {"text": _texts(table, texts)["text_a"]})
+    texts |= _find_corrupted(table, columns, texts)
     return TextData(spec, "classification", _labelled(table, texts, label))
+
+
+def _completed(table: Table, columns: Mapping[str, str]) -> dict[str, str]:
+    """Role to column name, those not named found by the names of the roles."""
+    return {role: role for role in _ROLES if role in table.header} | dict(columns)
+
+
+def _find_corrupted(
+    table: Table, columns: Mapping[str, str], texts: Mapping[str, str]
+) -> dict[str, str]:
+    """Columns of the corrupted texts, if there are any; of a pair one may stay as it is."""
+    named = _completed(table, columns)
+    found = {role: named[role] for role in ("corrupted", "corrupted_b") if role in named}
+    if "corrupted_b" in found and "text_b" not in texts:
+        raise HeadtoolError(
+            f"{table.source} has a column {quoted(found['corrupted_b'])} but one text only; name "
+            "it 'corrupted'"
+        )
+    if not found:
+        return {}
+    found.setdefault("corrupted", texts["text_a"])
+    if "text_b" in texts:
+        found.setdefault("corrupted_b", texts["text_b"])
+    return {role: _named(table, name) for role, name in found.items()}
 
 
 def _find_texts(table: Table, columns: Mapping[str, str]) -> dict[str, str]:
@@ -148,6 +197,90 @@ def _find_label(table: Table, columns: Mapping[str, str]) -> str | None:
         f"{table.source} has no column 'label', only {listing(table.header)}; say which it is with "
         "`columns` label=NAME (documents without labels, for a language model: `columns` text=NAME)"
     )
+
+
+def prompt_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
+    """Pick prompts with answers, or with choices, out of a table.
+
+    Parameters
+    ----------
+    table
+        The table to read.
+    columns
+        Role to column name, with ``prompt`` and what goes with it.
+    spec
+        The data set as the user named it.
+
+    Raises
+    ------
+    HeadtoolError
+        If a column is missing, or choices are no list with the right one in it.
+    """
+    choice = "choices" in columns and "answer" not in columns
+    needed = ("prompt", "label") if choice else ("prompt", "answer")
+    names = {role: _named(table, columns.get(role, role)) for role in needed}
+    further = ("corrupted",) if choice else ("wrong", "corrupted")
+    names |= {role: _named(table, columns[role]) for role in further if role in columns}
+    found = _texts(table, names)
+    for role, texts in found.items():
+        for row, text in enumerate(texts):
+            if not text.strip():
+                raise HeadtoolError(
+                    f"{table.place(row)}: column {quoted(names[role])} is empty; fill it in or "
+                    "remove the row"
+                )
+    if not choice:
+        answers = found["answer"]
+        wrongs = found.get("wrong", ("",) * len(answers))
+        for row, (answer, wrong) in enumerate(zip(answers, wrongs, strict=True)):
+            if answer.strip() == wrong.strip():
+                raise HeadtoolError(
+                    f"{table.place(row)}: the wrong answer is the right one, {quoted(answer)}; "
+                    "correct it"
+                )
+        return TextData(spec, "prompt", found)
+    cells = table.cells(_named(table, columns["choices"]), lists=True)
+    lists, labels = [], []
+    for row, (cell, label) in enumerate(zip(cells, found["label"], strict=True)):
+        choices = as_choices(cell or "")
+        if choices is None:
+            raise HeadtoolError(
+                f"{table.place(row)}: {quoted(cell or '')} is no list of two or more "
+                'choices; write one like ["yes", "no"]'
+            )
+        number = label.strip().removesuffix(".0")
+        if not number.isdecimal() or int(number) >= len(choices):
+            raise HeadtoolError(
+                f"{table.place(row)}: label {quoted(label)} is none of the {len(choices)} choices; "
+                f"give a number from 0 to {len(choices) - 1}"
+            )
+        lists.append(json.dumps(choices, ensure_ascii=False))
+        labels.append(str(int(number)))
+    return TextData(spec, "choice", {**found, "choices": tuple(lists), "label": tuple(labels)})
+
+
+def as_choices(text: str) -> list[str] | None:
+    """Read a JSON list of two or more strings that are not empty; None if it is none.
+
+    Parameters
+    ----------
+    text
+        The list as JSON.
+
+    Examples
+    --------
+    >>> from headtool.data.columns import as_choices
+    >>> as_choices('["yes", "no"]'), as_choices("yes, no")
+    (['yes', 'no'], None)
+    """
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, list) or len(found) < 2:
+        return None
+    texts = [part for part in found if isinstance(part, str) and part.strip()]
+    return texts if len(texts) == len(found) else None
 
 
 def _named(table: Table, name: str) -> str:

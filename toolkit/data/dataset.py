@@ -15,12 +15,24 @@ from headtool.data.drawing import Drawn, LimitOrder, check_limit, drawn_rows
 
 __all__ = ["Kind", "TextData"]
 
-Kind = Literal["classification", "translation", "text"]
+Kind = Literal["classification", "translation", "text", "prompt", "choice"]
 
 _COLUMNS: dict[Kind, tuple[set[str], ...]] = {
-    "classification": ({"text_a", "label"}, {"text_a", "text_b", "label"}),
-    "translation": ({"source", "target"},),
+    "classification": (
+        {"text_a", "label"},
+        {"text_a", "label", "corrupted"},
+        {"text_a", "text_b", "label"},
+        {"text_a", "text_b", "label", "corrupted", "corrupted_b"},
+    ),
+    "translation": ({"source", "target"}, {"source", "target", "corrupted"}),
     "text": ({"text"},),
+    "prompt": (
+        {"prompt", "answer"},
+        {"prompt", "answer", "wrong"},
+        {"prompt", "answer", "corrupted"},
+        {"prompt", "answer", "wrong", "corrupted"},
+    ),
+    "choice": ({"prompt", "choices", "label"}, {"prompt", "choices", "label", "corrupted"}),
 }
 
 
@@ -34,8 +46,12 @@ class TextData:
         The data set as the user named it.
     kind
         ``classification`` (columns ``text_a``, optionally ``text_b``, and ``label``, the labels as
-        written; regression targets are labels too), ``translation`` (``source``, ``target``) or
-        ``text`` (``text``: one string per document).
+        written; regression targets are labels too), ``translation`` (``source``, ``target``),
+        ``text`` (``text``: one string per document), ``prompt`` (``prompt``, ``answer``, optionally
+        ``wrong``: another answer) or ``choice`` (``prompt``, ``choices``: a JSON list of strings,
+        ``label``: which of them is right, from 0). All but ``text`` may have ``corrupted``: the
+        same text with what decides changed, for ``replacement=counterfactual``; beside ``text_b``
+        there is ``corrupted_b``.
     columns
         Column name to strings; all columns have the same length, at least one row.
     pretokenized

@@ -44,10 +44,10 @@ def hub_table(spec: str) -> Table:
     def place(index: int) -> str:
         return f"{spec!r}, row {index + 1}"
 
-    def cells(name: str) -> list[str | None]:
+    def cells(name: str, *, lists: bool = False) -> list[str | None]:
         feature = features[name]
         names = feature.names if isinstance(feature, datasets.ClassLabel) else None
-        return as_cells(data[name], name, place, label_names=names)
+        return as_cells(data[name], name, place, label_names=names, lists=lists)
 
     return Table(source=repr(spec), header=tuple(data.column_names), cells=cells, place=place)
 

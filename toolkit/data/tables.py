@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from headtool.data.messages import first_line, listing, quoted
 from headtool.data.textfile import quoted_path, read_bytes, read_lines, read_text
@@ -16,6 +16,22 @@ from headtool.errors import HeadtoolError
 from headtool.reading import parse_json
 
 __all__ = ["TABLE_READERS", "Table", "as_cells"]
+
+
+class Cells(Protocol):
+    """Reads one column of a table."""
+
+    def __call__(self, name: str, *, lists: bool = False) -> list[str | None]:
+        """Return a column as strings.
+
+        Parameters
+        ----------
+        name
+            Name of the column, one of the header's.
+        lists
+            Whether lists are allowed, which become JSON.
+        """
+        ...
 
 
 @dataclass(frozen=True)
@@ -37,7 +53,7 @@ class Table:
 
     source: str
     header: tuple[str, ...]
-    cells: Callable[[str], list[str | None]]
+    cells: Cells
     place: Callable[[int], str]
 
 
@@ -96,7 +112,7 @@ def _from_rows(path: Path, rows: Sequence[tuple[int, list[str]]], *, separator: 
                 f"header, found {len(row)}; check the {separator}s of that line"
             )
 
-    def cells(name: str) -> list[str | None]:
+    def cells(name: str, *, lists: bool = False) -> list[str | None]:
         index = header.index(name)
         return [row[index] for _, row in rows[1:]]
 
@@ -144,14 +160,14 @@ def read_jsonl(path: Path) -> Table:
     def place(index: int) -> str:
         return f"{quoted_path(path)}, line {rows[index][0]}"
 
-    def cells(name: str) -> list[str | None]:
+    def cells(name: str, *, lists: bool = False) -> list[str | None]:
         for index, (_, row) in enumerate(rows):
             if name not in row:
                 raise HeadtoolError(
                     f"{place(index)}: no key {quoted(name)} (it has {listing(row)}); "
                     "every line needs it"
                 )
-        return as_cells((row[name] for _, row in rows), name, place)
+        return as_cells((row[name] for _, row in rows), name, place, lists=lists)
 
     return Table(source=quoted_path(path), header=tuple(rows[0][1]), cells=cells, place=place)
 
@@ -179,12 +195,12 @@ def read_parquet(path: Path) -> Table:
     def place(index: int) -> str:
         return f"{quoted_path(path)}, row {index + 1}"
 
-    def cells(name: str) -> list[str | None]:
+    def cells(name: str, *, lists: bool = False) -> list[str | None]:
         try:
             values = file.read(columns=[name]).column(name).to_pylist()
         except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
             raise HeadtoolError(f"{damaged} ({first_line(error)})") from None
-        return as_cells(values, name, place, label_names=label_names.get(name))
+        return as_cells(values, name, place, label_names=label_names.get(name), lists=lists)
 
     return Table(
         source=quoted_path(path), header=tuple(file.schema_arrow.names), cells=cells, place=place
@@ -223,6 +239,7 @@ def as_cells(
     place: Callable[[int], str],
     *,
     label_names: Sequence[str] | None = None,
+    lists: bool = False,
 ) -> list[str | None]:
     """Turn typed values into strings, and class numbers into their names.
 
@@ -236,6 +253,8 @@ def as_cells(
         Returns where a row stands, for messages.
     label_names
         If given, the values are numbers that index these names, -1 meaning "no label".
+    lists
+        Whether values may also be lists of strings or numbers, which become JSON.
 
     Returns
     -------
@@ -245,7 +264,7 @@ def as_cells(
     Raises
     ------
     HeadtoolError
-        If a value is neither a string nor a number, or text that UTF-8 cannot encode.
+        If a value is none of these, or text that UTF-8 cannot encode.
     """
     cells: list[str | None] = []
     for index, value in enumerate(values):
@@ -265,6 +284,10 @@ def as_cells(
             cells.append(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             cells.append(str(value))
+        elif lists and isinstance(value, list):
+            # One string or number inside a list is as good as one outside.
+            inside = as_cells(value, column, lambda _, row=index: place(row))
+            cells.append(json.dumps(inside, ensure_ascii=False))
         else:
             shown = "null" if value is None else type(value).__name__
             raise HeadtoolError(

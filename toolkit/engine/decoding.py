@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 
 from headtool.engine.passes import mask_gates
-from headtool.engine.replacement import Fill, Replacement, Resample, Zero
+from headtool.engine.replacement import Fill, Replacement, Zero
 from headtool.engine.store import UnitStore
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.errors import HeadtoolError
@@ -56,8 +56,8 @@ def translate(
     search
         How hypotheses are searched; by default by the model's own settings.
     replacement
-        What a closed head puts out; zero by default. `Resample` aligns examples by position, which
-        generated text has not: it is refused.
+        What a closed head puts out; zero by default. Those that are aligned by position are
+        refused, which generated text is not.
     rescale
         Whether the open heads of a site are multiplied by heads / open heads.
     store
@@ -85,10 +85,10 @@ def translate(
             f"{model.spec} is a {model.task} model, which does not translate; name a translation "
             "model, such as builtin:mt"
         )
-    if isinstance(replacement, Resample):
+    if replacement is not None and replacement.aligned:
         raise HeadtoolError(
-            "replacement 'resample' is aligned by position, which generated text has not; "
-            "choose zero or mean for translations"
+            f"replacement '{replacement.name}' is aligned by position, which generated text has "
+            "not; choose zero or mean for translations"
         )
     decoder = model.generator(search or Search())
     ids: list[list[list[int]]] = [[[]] * len(examples) for _ in range(1 + len(masks))]

@@ -11,12 +11,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.attention.gating import Gating
+from headtool.engine.divergence import divergences
 from headtool.engine.passes import finite_forward, mask_gates
-from headtool.engine.replacement import Fill, Replacement, Resample, Zero
+from headtool.engine.replacement import Fill, Replacement, Zero
 from headtool.engine.replay import Recording, Replay
 from headtool.engine.store import UnitStore
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import AttentionSite, HeadMask
+from headtool.models.answers import gathered, spread
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples, Forward
 from headtool.progress import Progress, silent
@@ -38,6 +40,7 @@ def evaluate(
     replacement: Replacement | None = None,
     rescale: bool = False,
     chained: bool | None = False,
+    divergence: bool = False,
     store: UnitStore | None = None,
     execute: Executor = in_turn,
     progress: Progress = silent,
@@ -66,6 +69,9 @@ def evaluate(
         in batches that leave room for few masks beside them; and examples that fit into one batch
         are cut into several with little padding, which masks fill. It pays where most masks close
         heads of the first layer.
+    divergence
+        Whether the outcomes also have ``kl``: how far the masked model's predictions are from the
+        whole one's, summed over the scored tokens. It takes memory for all of a batch's logits.
     store
         Keeps finished units; those that it has already are not computed again.
     execute
@@ -94,29 +100,31 @@ def evaluate(
     (2, 4)
     """
     columns: dict[str, NDArray[np.float64]] = {}
+    rows = spread(examples)  # where an example has several answers, a row for each
 
     def prepare() -> Callable[[Unit], UnitResult]:
-        fill = (replacement or Zero()).fit(model, examples, progress)
-        first_position = not isinstance(replacement, Resample)
+        filled = replacement or Zero()
         return _Runner(
             model,
-            examples,
+            rows,
             [mask_gates(mask, model, rescale=rescale) for mask in masks],
-            fill,
-            first_position=first_position,
+            filled.fit(model, rows, progress),
+            first_position=not filled.aligned,
             chained=chained,
+            divergence=divergence,
         ).run
 
-    units = cut(examples.batches(tight=chained is None), len(masks))
+    units = cut(rows.batches(tight=chained is None), len(masks))
     for unit, result in run_units(
         units, prepare, label="evaluate", execute=execute, store=store, progress=progress
     ):
         for name, values in result.items():
             if name not in columns:
-                columns[name] = np.full((1 + len(masks), len(examples)), np.nan)
+                columns[name] = np.full((1 + len(masks), len(rows)), np.nan)
             columns[name][0, unit.examples] = values[0]
             for mask, row in zip(unit.masks, values[1:], strict=True):
                 columns[name][1 + mask, unit.examples] = row
+    columns = gathered(examples, columns)
     whole = {name: values[0] for name, values in columns.items()}
     return Outcomes(tuple(masks), whole, {name: values[1:] for name, values in columns.items()})
 
@@ -129,6 +137,7 @@ class _Base:
     batch: Batch
     filling: Mapping[AttentionSite, Tensor] | None
     columns: Mapping[str, Tensor]
+    whole: Forward | None  # kept where masked models are compared with it
     recording: Recording | None  # None: no shortcut works on this model
 
 
@@ -144,12 +153,14 @@ class _Runner:
         *,
         first_position: bool,
         chained: bool | None,
+        divergence: bool,
     ) -> None:
         self.model = model
         self.examples = examples
         self.gates = gates
         self.fill = fill
         self.chained = chained
+        self.divergence = divergence
         # A donor's output has a row for every position, which one position alone cannot use.
         self.first_position = first_position
         self.replay = self._working_replay() if gates and Replay.suits(model) else None
@@ -176,7 +187,7 @@ class _Runner:
         if base.recording is None:
             for row, mask in enumerate(unit.masks, start=1):
                 with self.model.intercept(Gating(self.gates[mask], base.filling), base.batch):
-                    yield row, self._forward(base.batch).columns
+                    yield row, self._columns_of(self._forward(base.batch), base.whole)
             return
         chained = self._room(base.batch) < _ROOMY if self.chained is None else self.chained
         run = self._in_sequence if chained else self._masked
@@ -188,7 +199,7 @@ class _Runner:
         batch = self.model.collate(self.examples, index)
         filling = self.fill(batch)
         if self.replay is None:
-            return _Base(index, batch, filling, self._forward(batch).columns, None)
+            return self._base(index, batch, filling, self._forward(batch), None)
         with self.replay.record(len(batch)) as recording:
             result = self._forward(batch)
         if self.replay.reads_first and self.first_position:
@@ -196,7 +207,24 @@ class _Runner:
             # way as the masks, so that a head without effect has an effect of exactly zero.
             last = self._all_open(recording.last_site)
             result = self._resumed(self.replay, batch, recording, last, 1)
-        return _Base(index, batch, filling, result.columns, recording)
+        return self._base(index, batch, filling, result, recording)
+
+    def _base(
+        self,
+        index: NDArray[np.int64],
+        batch: Batch,
+        filling: Mapping[AttentionSite, Tensor] | None,
+        whole: Forward,
+        recording: Recording | None,
+    ) -> _Base:
+        kept = whole if self.divergence else None
+        return _Base(index, batch, filling, self._columns_of(whole, kept), kept, recording)
+
+    def _columns_of(self, result: Forward, whole: Forward | None) -> Mapping[str, Tensor]:
+        """A model's columns, with its divergence from the whole one where that is wanted."""
+        if whole is None:
+            return result.columns
+        return {**result.columns, "kl": divergences(whole, result)}
 
     def _masked(
         self, masks: range, base: _Base, recording: Recording
@@ -217,13 +245,20 @@ class _Runner:
             for start in range(0, len(rows), together):
                 chosen = rows[start : start + together]
                 if len(chosen) == 1:
-                    yield chosen[0], self._together(batch, recording, filling, chosen)[0]
+                    (result,) = self._together(batch, recording, filling, chosen)
+                    yield chosen[0], self._columns_of(result, base.whole)
                     continue
                 reference, *parts = self._together(batch, recording, filling, [None, *chosen])
-                for row, columns in zip(chosen, parts, strict=True):
+                compared = reference if self.divergence else None
+                for row, part in zip(chosen, parts, strict=True):
+                    columns = self._columns_of(part, compared)
                     # Rounding differs between batch sizes: the change is taken within one batch.
-                    loss = whole["loss"] + (columns["loss"] - reference["loss"])
-                    yield row, {**columns, "loss": loss}
+                    shifted = {
+                        name: whole[name] + (values - reference.columns[name])
+                        for name, values in columns.items()
+                        if name.endswith("loss")
+                    }
+                    yield row, {**columns, **shifted}
 
     def _room(self, batch: Batch) -> int:
         """How many times a batch fits into the tokens of one."""
@@ -249,7 +284,7 @@ class _Runner:
                 advance = self.replay.advance(recording, changed, first_position_only=narrow)
                 gating = Gating(gates, base.filling)
                 with advance as recording, self.model.intercept(gating, base.batch):
-                    columns = self._forward(base.batch).columns
+                    columns = self._columns_of(self._forward(base.batch), base.whole)
             yield row, columns
 
     def _together(
@@ -258,8 +293,8 @@ class _Runner:
         recording: Recording,
         filling: Mapping[AttentionSite, Tensor] | None,
         rows: Sequence[int | None],
-    ) -> list[dict[str, Tensor]]:
-        """One forward pass for several masks (None: all heads open); their columns."""
+    ) -> list[Forward]:
+        """One forward pass for several masks (None: all heads open)."""
         given = [self.gates[row] for row in rows if row is not None]
         sites = [site for site in self.model.sites if any(site in gates for gates in given)]
         gates = {site: self._stacked(site, rows, len(batch)) for site in sites}
@@ -272,13 +307,8 @@ class _Runner:
         assert self.replay is not None
         gating = Gating(gates, filling)
         result = self._resumed(self.replay, repeated, recording, gating, len(rows))
-        return [
-            {
-                name: values[i * len(batch) : (i + 1) * len(batch)]
-                for name, values in result.columns.items()
-            }
-            for i in range(len(rows))
-        ]
+        size = len(batch)
+        return [result.part(slice(i * size, (i + 1) * size)) for i in range(len(rows))]
 
     def _all_open(self, site: AttentionSite) -> Gating:
         return Gating({site: torch.ones(site.n_heads, device=self.model.device)})

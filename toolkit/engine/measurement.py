@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from headtool.data import TextData
 from headtool.engine.decoding import Search, translate
 from headtool.engine.evaluation import evaluate
 from headtool.engine.replacement import Replacement
@@ -30,6 +31,7 @@ __all__ = [
     "Measure",
     "Measured",
     "Measures",
+    "check_data",
     "described",
     "measure",
     "reference_texts",
@@ -140,6 +142,7 @@ def measure(
     >>> 0 <= accuracy.compute(measured.outcomes.row(0)) <= 1
     True
     """
+    check_data(metric, examples.data)
     if not isinstance(metric, TranslationMetric):
         if search is not None:
             raise ValueError(f"{metric.name} does not decode")
@@ -150,6 +153,7 @@ def measure(
             replacement=replacement,
             rescale=rescale,
             chained=chained,
+            divergence=metric.compares,
             store=store,
             execute=execute,
             progress=progress,
@@ -168,6 +172,28 @@ def measure(
     )
     texts = reference_texts(model, examples)
     return Measured(hypotheses.outcomes(texts, metric), hypotheses, texts)
+
+
+def check_data(metric: Metric, data: TextData) -> None:
+    """Refuse a metric for data that lacks what it is computed from.
+
+    Parameters
+    ----------
+    metric
+        The metric.
+    data
+        The data.
+
+    Raises
+    ------
+    HeadtoolError
+        Naming the column.
+    """
+    if metric.needs and metric.needs not in data.columns:
+        raise HeadtoolError(
+            f"`metric` {metric.name} is computed from a column '{metric.needs}', which {data.spec} "
+            "does not have; add it, or choose another metric"
+        )
 
 
 def reference_texts(model: ModelAdapter, examples: Examples) -> tuple[str, ...]:
@@ -258,7 +284,7 @@ def resolve(
         return Measures((chosen,), _settled(model, search or Search()))
     if search is not None and search != Search():
         raise HeadtoolError(
-            "`search` is for metrics that decode (bleu, chrf, ter), and "
+            "`search` is for metrics that decode (bleu, chrf, ter, rouge), and "
             f"`metric` is {chosen.name}; leave `search` out"
         )
     loss = metric_of_model(model, "loss")

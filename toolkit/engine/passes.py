@@ -60,7 +60,7 @@ def finite_forward(
     result = model.forward(batch, label_smoothing=label_smoothing)
     finite = torch.isfinite(result.losses.detach()).cpu().numpy()
     if not finite.all():
-        bad = sorted(set((batch.index[~finite] + 1).tolist()))
+        bad = sorted({examples.place(row) for row in batch.index[~finite].tolist()})
         shown = ", ".join(map(str, bad[:5])) + (", ..." if len(bad) > 5 else "")
         raise HeadtoolError(
             f"the loss of {model.spec} is not finite on {examples.data.spec} in the batch with "

@@ -3,7 +3,8 @@
 Zero is the usual ablation. Because later layers repair part of the damage, zeroing understates
 some heads (McGrath et al. 2023), so the mean over the data set and another example's output are
 offered as well. Each of them also misleads the layers above, which were not trained on it; the
-constant that does least harm is the optimal one (Li & Janson 2024).
+constant that does least harm is the optimal one (Li & Janson 2024). Where the data says how a text
+would read if what decides were another, the head's output on that text leaves all else in place.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -18,7 +20,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.engine.freezing import frozen
-from headtool.errors import unknown
+from headtool.errors import HeadtoolError, unknown
 from headtool.heads import AttentionSite, Head
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples
@@ -26,6 +28,7 @@ from headtool.progress import Progress
 
 __all__ = [
     "REPLACEMENTS",
+    "Counterfactual",
     "Fill",
     "Mean",
     "Optimal",
@@ -38,14 +41,25 @@ __all__ = [
 Fill = Callable[[Batch], Mapping[AttentionSite, Tensor] | None]
 """Per batch, what closed heads put out at each site, broadcastable to [B, T, H, D]."""
 
-REPLACEMENTS = ("zero", "mean", "resample", "optimal")
+REPLACEMENTS = ("zero", "mean", "resample", "counterfactual", "optimal")
 
 _TRAINED_ON = 16  # examples in a step towards optimal constants
 _LEARNING_RATE = 0.3  # in standard deviations of a head's output
 
 
 class Replacement(ABC):
-    """A way to fill in for closed heads."""
+    """A way to fill in for closed heads.
+
+    Attributes
+    ----------
+    name
+        Its name.
+    aligned
+        Whether what it fills in differs from position to position.
+    """
+
+    name: ClassVar[str]
+    aligned: ClassVar[bool] = False
 
     @abstractmethod
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
@@ -68,6 +82,8 @@ class Replacement(ABC):
 class Zero(Replacement):
     """Zero: the same as zeroing the head's columns of W_O."""
 
+    name = "zero"
+
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
         """Need nothing."""
         return lambda batch: None
@@ -75,6 +91,8 @@ class Zero(Replacement):
 
 class Mean(Replacement):
     """The head's mean output over all real query tokens of the data set."""
+
+    name = "mean"
 
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
         """Average in one pass over the data."""
@@ -127,6 +145,8 @@ class Optimal(Replacement):
     seed, steps
         Seed of the examples drawn, and steps of Adam.
     """
+
+    name: ClassVar[str] = "optimal"
 
     seed: int = 0
     steps: int = 50
@@ -195,6 +215,9 @@ class Resample(Replacement):
     position. Donors do not depend on batching or order of batches.
     """
 
+    name: ClassVar[str] = "resample"
+    aligned: ClassVar[bool] = True
+
     seed: int = 0
 
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
@@ -202,19 +225,53 @@ class Resample(Replacement):
         donors = draw_donors(examples.lengths, np.random.default_rng(self.seed))
 
         def fill(batch: Batch) -> Mapping[AttentionSite, Tensor]:
-            donor_batch = model.collate(examples, donors[batch.index])
-            outputs: dict[AttentionSite, Tensor] = {}
-
-            def keep(site: AttentionSite, contexts: Tensor) -> None:
-                real = donor_batch.queries[site.kind].real
-                wanted = batch.queries[site.kind].real.shape[1]
-                outputs[site] = _align(contexts, real, wanted)
-
-            with model.intercept(keep, donor_batch):
-                model.forward(donor_batch)
-            return outputs
+            return _outputs(model, model.collate(examples, donors[batch.index]), batch)
 
         return fill
+
+
+class Counterfactual(Replacement):
+    """The head's output on the example's corrupted text, position by position.
+
+    With several heads closed, each puts out what it puts out where the whole model reads the
+    corrupted text. An encoder-decoder model writes the same target from it.
+    """
+
+    name = "counterfactual"
+    aligned = True
+
+    def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
+        """Check that each example has a corrupted text of equal length."""
+        corrupted = examples.corrupted
+
+        def fill(batch: Batch) -> Mapping[AttentionSite, Tensor]:
+            other = model.collate(corrupted, batch.index)
+            for kind, queries in batch.queries.items():
+                moved = (queries.eos != other.queries[kind].eos).any(dim=1).nonzero()
+                if len(moved):
+                    place = examples.place(int(batch.index[int(moved[0])]))
+                    raise HeadtoolError(
+                        f"{examples.data.spec}, example {place}: the corrupted text divides at "
+                        "other tokens than the text; they are aligned by position, so make each "
+                        "part equally long"
+                    )
+            return _outputs(model, other, batch)
+
+        return fill
+
+
+def _outputs(model: ModelAdapter, donors: Batch, batch: Batch) -> dict[AttentionSite, Tensor]:
+    """The heads' outputs on a batch of donors, as wide as those of the batch they are for."""
+    outputs: dict[AttentionSite, Tensor] = {}
+
+    def keep(site: AttentionSite, contexts: Tensor) -> None:
+        real = donors.queries[site.kind].real
+        wanted = batch.queries[site.kind].real.shape[1]
+        outputs[site] = _align(contexts, real, wanted)
+
+    with model.intercept(keep, donors):
+        model.forward(donors)
+    return outputs
 
 
 def draw_donors(lengths: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
@@ -249,7 +306,8 @@ def replacement(name: str, *, seed: int = 0, steps: int = 50) -> Replacement:
     Parameters
     ----------
     name
-        One of `REPLACEMENTS`: ``zero``, ``mean``, ``resample`` or ``optimal``.
+        One of `REPLACEMENTS`: ``zero``, ``mean``, ``resample``, ``counterfactual`` (for data with
+        corrupted texts) or ``optimal``.
     seed
         Seed of the donors of ``resample``, and of the examples for ``optimal``.
     steps
@@ -261,5 +319,6 @@ def replacement(name: str, *, seed: int = 0, steps: int = 50) -> Replacement:
         "zero": Zero(),
         "mean": Mean(),
         "resample": Resample(seed),
+        "counterfactual": Counterfactual(),
         "optimal": Optimal(seed, steps),
     }[name]

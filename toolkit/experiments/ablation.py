@@ -149,7 +149,8 @@ def ablate(
     rescale
         With `all_but_one`, multiply the open heads of a site by heads / open heads.
     replacement
-        What a closed head puts out: ``zero``, ``mean``, ``resample`` or ``optimal``.
+        What a closed head puts out: ``zero``, ``mean``, ``resample``, ``counterfactual`` (for data
+        with a column ``corrupted``) or ``optimal``.
     metric
         The metric; None for the task's own. The loss is measured beside every metric that does not
         decode.

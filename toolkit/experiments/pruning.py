@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.data.drawing import LimitOrder
+from headtool.engine.divergence import compared
 from headtool.engine.measurement import measure
 from headtool.engine.units import Executor
 from headtool.errors import HeadtoolError, unknown
@@ -322,6 +323,12 @@ def _quality(
     values: dict[str, dict[str, float]] = {}
     for name in names:
         measured_by = metric_of_model(whole, name)
+        if measured_by.compares:
+            pairs = (("whole", whole), ("pruned", smaller))
+            values[name] = {
+                part: measured_by.compute(compared(whole, model, examples)) for part, model in pairs
+            }
+            continue
         values[name] = {
             part: measured_by.compute(
                 measure(model, examples, [], measured_by, execute=execute).outcomes.whole

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from headtool.analysis.role_runs import SavedRoles, check_roles, read_roles
 from headtool.analysis.subsampling import LEAST_EXAMPLES
 from headtool.data import TextData
-from headtool.engine.measurement import Measures, resolve
+from headtool.engine.measurement import Measures, check_data, resolve
 from headtool.engine.provenance import provenance
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import (
@@ -171,6 +171,8 @@ def set_up(
         check_roles(known, described, head_frame(sites))
     groups = _families(sites, request)
     measures = resolve(adapter, request.metric, request.search)
+    for text in (*texts, *([] if selecting is None else [selecting])):
+        check_data(measures.metric, text)
     tokenise = partial(split_data, batch_tokens=request.batch_tokens, seed=request.seed)
     split = tokenise(adapter, texts, selecting)
     for note in split.notes:

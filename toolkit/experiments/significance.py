@@ -112,7 +112,7 @@ def test(
     ----------
     run
         What `headtool.ablate` returned, or the run directory that it wrote. Of translations, all of
-        bleu, chrf and ter can be tested, whichever the run was made for.
+        bleu, chrf, ter and rouge can be tested, whichever the run was made for.
     metric
         The metric; None for the run's own.
     kinds

@@ -186,8 +186,9 @@ class Stages:
                 progress=progress,
             )
             return Measured(found.outcomes.on(part.index))
-        decoded = metric.signature if isinstance(metric, TranslationMetric) else ""
-        key = _Key(model.fingerprint, examples.fingerprint, decoded, search)
+        own = metric.signature if isinstance(metric, TranslationMetric) else ""
+        own = metric.name if metric.compares else own
+        key = _Key(model.fingerprint, examples.fingerprint, own, search)
         pool = self._pools.setdefault(key, _Pool())
         missing = [mask for mask in dict.fromkeys(masks) if mask not in pool.rows]
         if missing or pool.whole is None:
@@ -245,11 +246,11 @@ def _saved_scores(place: Path) -> HeadScores:
 
 @dataclass(frozen=True)
 class _Key:
-    """What outcomes of a mask depend on; all metrics that do not decode share a forward pass."""
+    """What outcomes of a mask depend on; most metrics share a forward pass."""
 
     model: str
     examples: str
-    decoded: str  # signature of the metric, if it decodes
+    own: str  # which metric, if it decodes or compares models
     search: Search | None
 
 
@@ -274,8 +275,15 @@ class _Pool:
             self.whole = outcomes.whole
         elif "loss" in self.whole:
             # Rounding differs between batches: the change is taken within one.
-            shift = self.whole["loss"] - outcomes.whole["loss"]
-            rows = {mask: {**row, "loss": row["loss"] + shift} for mask, row in rows.items()}
+            shifts = {
+                name: values - outcomes.whole[name]
+                for name, values in self.whole.items()
+                if name.endswith("loss")
+            }
+            rows = {
+                mask: {**row, **{name: row[name] + shift for name, shift in shifts.items()}}
+                for mask, row in rows.items()
+            }
         self.rows |= rows
 
     def take(self, masks: Sequence[HeadMask]) -> Outcomes:

@@ -29,7 +29,7 @@ def metrics_for(task: str) -> tuple[str, ...]:
     --------
     >>> from headtool.metrics import metrics_for
     >>> metrics_for("seq2seq")
-    ('accuracy', 'loss', 'perplexity', 'bleu', 'chrf', 'ter')
+    ('accuracy', 'loss', 'perplexity', 'kl', 'bleu', 'chrf', 'ter', 'rouge1', 'rouge2', 'rougeL')
     """
     _check_task(task)
     return tuple(metric.name for metric in METRICS if task in metric.tasks)

@@ -3,10 +3,12 @@
 A model returns raw columns, one number per example: for classification ``prediction``, ``gold``,
 ``loss`` and ``tokens`` (ones); for regression the same with the squared error as loss; for language
 and translation models ``loss`` (summed nats), ``tokens`` (scored tokens) and ``correct`` (scored
-tokens whose most probable symbol is right). For translations as text, the columns are the
-statistics of BLEU, chrF or TER (`headtool.metrics.translation`). A metric turns them into an array
-[examples, k] whose sums over any multiset of examples determine its value. Everything that
-resamples examples works on those arrays and never needs the model again.
+tokens whose most probable symbol is right), for causal ones also ``bytes`` (of the scored text).
+Prompts with several answers have what `headtool.models.answers` makes of them, too. For
+translations as text, the columns are the statistics of BLEU, chrF or TER
+(`headtool.metrics.translation`). A metric turns them into an array [examples, k] whose sums over
+any multiset of examples determine its value. Everything that resamples examples works on those
+arrays and never needs the model again.
 """
 
 from __future__ import annotations
@@ -86,12 +88,18 @@ class Metric(ABC):
         Direction of the metric.
     tasks : tuple of str
         Tasks for which it is defined; see :data:`TASKS`.
+    needs : str
+        The column that the data must have for it; empty for metrics of any data of the task.
+    compares : bool
+        Whether it compares a masked model's predictions with the whole one's.
     """
 
     name: ClassVar[str]
     unit: ClassVar[str]
     higher_is_better: ClassVar[bool]
     tasks: ClassVar[tuple[str, ...]]
+    needs: ClassVar[str] = ""
+    compares: ClassVar[bool] = False
 
     @abstractmethod
     def per_example(self, columns: Columns) -> Array:

@@ -1,6 +1,7 @@
 """The metrics: losses, accuracies, F1, Matthews correlation, Pearson and Spearman correlation.
 
-Those of translations are in `headtool.metrics.translation`.
+Those of language models are in `headtool.metrics.language`, those of translations in
+`headtool.metrics.translation`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from typing import ClassVar
 import numpy as np
 
 from headtool.metrics.base import TASKS, TOKEN_TASKS, Array, Columns, Metric, column, ratio
-from headtool.metrics.translation import BLEU, CHRF, TER
+from headtool.metrics.language import (
+    BitsPerByte,
+    Choice,
+    ChoiceNorm,
+    ChoicePerByte,
+    Divergence,
+    LogitDifference,
+    Perplexity,
+)
+from headtool.metrics.translation import BLEU, CHRF, TER, Rouge1, Rouge2, RougeL
 
 __all__ = ["TASKS", "Metric"]
 
@@ -42,19 +52,6 @@ class RegressionLoss(Loss):
 
     unit = "squared error"
     tasks = ("regression",)
-
-
-class Perplexity(Loss):
-    """Exponential of the mean loss per scored token; infinite where that overflows."""
-
-    name = "perplexity"
-    unit = "perplexity"
-    tasks = TOKEN_TASKS
-
-    def from_sums(self, sums: Array) -> Array:
-        """Return exp(loss / tokens)."""
-        with np.errstate(over="ignore"):
-            return np.exp(super().from_sums(sums))
 
 
 class Accuracy(Metric):
@@ -285,8 +282,17 @@ METRICS: tuple[type[Metric], ...] = (
     Loss,
     RegressionLoss,
     Perplexity,
+    BitsPerByte,
+    LogitDifference,
+    Divergence,
+    Choice,
+    ChoiceNorm,
+    ChoicePerByte,
     BLEU,
     CHRF,
     TER,
+    Rouge1,
+    Rouge2,
+    RougeL,
 )
 DEFAULTS = {"classification": "accuracy", "regression": "pearson"}

@@ -1,7 +1,8 @@
-"""Corpus metrics of translations, from sacreBLEU's statistics of sentences: BLEU, chrF and TER.
+"""Metrics of generated text: BLEU, chrF and TER from sacreBLEU's statistics of sentences, ROUGE.
 
 sacreBLEU counts n-grams, characters and edits, and every score here equals its corpus score. What
-is new is that sums of the counts become values for any number of resamples at once.
+is new is that sums of the counts become values for any number of resamples at once. ROUGE is a mean
+over texts, whose scores are those of the package rouge-score.
 """
 
 from __future__ import annotations
@@ -9,21 +10,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Any, ClassVar
 
 import numpy as np
 
-from headtool.errors import unknown
-from headtool.metrics.base import Array, Columns, Metric, column
+from headtool.errors import HeadtoolError, unknown
+from headtool.metrics.base import Array, Columns, Metric, column, ratio
 
-__all__ = ["BLEU", "CHRF", "TER", "TOKENIZERS", "TRANSLATION_METRICS", "TranslationMetric"]
+__all__ = [
+    *("BLEU", "CHRF", "TER", "Rouge1", "Rouge2", "RougeL"),
+    *("TOKENIZERS", "TRANSLATION_METRICS", "TranslationMetric"),
+]
 
 TOKENIZERS = ("13a", "intl", "zh", "char", "none")
 """sacreBLEU's tokenizers that need no further package and no download."""
 
 
 class TranslationMetric(Metric):
-    """Compare hypotheses with one reference each, as sacreBLEU does.
+    """Compare hypotheses with one reference each.
 
     The raw columns of these metrics are their sufficient statistics, named in `statistics`; a model
     does not return them, `compare` computes them from texts.
@@ -33,9 +38,14 @@ class TranslationMetric(Metric):
     tasks: ClassVar[tuple[str, ...]] = ("seq2seq",)
     statistics: ClassVar[tuple[str, ...]]
 
+    @property
     @abstractmethod
-    def _scorer(self) -> Any:
-        """Make sacreBLEU's metric."""
+    def signature(self) -> str:
+        """What to report with a score: the settings and version of what computes it."""
+
+    @abstractmethod
+    def _statistics(self, hypotheses: Sequence[str], references: Sequence[str]) -> Any:
+        """Return the statistics of one text or more, [N, k]."""
 
     def compare(self, hypotheses: Sequence[str], references: Sequence[str]) -> Array:
         """Return the statistics of sentences.
@@ -54,8 +64,22 @@ class TranslationMetric(Metric):
             raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references")
         if not hypotheses:
             return np.empty((0, len(self.statistics)))
-        rows = self._scorer()._extract_corpus_statistics(list(hypotheses), [list(references)])
-        return np.array(rows, dtype=np.float64)
+        return np.array(self._statistics(hypotheses, references), dtype=np.float64)
+
+    def per_example(self, columns: Columns) -> Array:
+        """Return the statistics, shape [examples, k]."""
+        return np.stack([column(columns, name) for name in self.statistics], axis=1)
+
+
+class _SacreMetric(TranslationMetric):
+    """A metric of sacreBLEU."""
+
+    @abstractmethod
+    def _scorer(self) -> Any:
+        """Make sacreBLEU's metric."""
+
+    def _statistics(self, hypotheses: Sequence[str], references: Sequence[str]) -> Any:
+        return self._scorer()._extract_corpus_statistics(list(hypotheses), [list(references)])
 
     @property
     def signature(self) -> str:
@@ -64,13 +88,9 @@ class TranslationMetric(Metric):
         scorer.num_refs = 1
         return f"{type(scorer).__name__}|{scorer.get_signature().format()}"
 
-    def per_example(self, columns: Columns) -> Array:
-        """Return the statistics, shape [examples, k]."""
-        return np.stack([column(columns, name) for name in self.statistics], axis=1)
-
 
 @dataclass(frozen=True)
-class BLEU(TranslationMetric):
+class BLEU(_SacreMetric):
     """BLEU of a corpus, from 0 to 100: case kept, exponential smoothing.
 
     Without a common word it is 0; without any word in hypotheses and references it is NaN, where
@@ -121,7 +141,7 @@ class BLEU(TranslationMetric):
         return np.where(length + reference > 0, np.where(defined, score, 0.0), np.nan)
 
 
-class CHRF(TranslationMetric):
+class CHRF(_SacreMetric):
     """Character n-gram F-score of a corpus (chrF2), from 0 to 100: orders 1 to 6, no word orders.
 
     Precision and recall are means over the orders that hypotheses and references have. Without any
@@ -159,7 +179,7 @@ class CHRF(TranslationMetric):
         return np.where(reference[..., 0] > 0, score, np.nan)
 
 
-class TER(TranslationMetric):
+class TER(_SacreMetric):
     """Translation edit rate of a corpus in percent: edits and shifts per word of the references.
 
     Lower is better, and it may exceed 100. Case is ignored, as by tercom. Without any word in the
@@ -189,4 +209,66 @@ class TER(TranslationMetric):
         return np.where(words > 0, rate, nothing)
 
 
-TRANSLATION_METRICS = tuple(metric.name for metric in (BLEU, CHRF, TER))
+class _Rouge(TranslationMetric):
+    """Mean over texts of ROUGE's F1, from 0 to 1, as the package rouge-score has it.
+
+    Without stemming. Words are runs of the letters a to z and digits, in lower case, so texts in
+    other scripts score 0.
+
+    References
+    ----------
+    Lin (2004), ROUGE: A Package for Automatic Evaluation of Summaries.
+    """
+
+    def _scorer(self) -> Any:
+        try:
+            from rouge_score.rouge_scorer import RougeScorer
+        except ModuleNotFoundError as error:
+            raise HeadtoolError(
+                f"`metric` {self.name} needs the package {error.name}; pip install headtool[rouge]"
+            ) from error
+        return RougeScorer([self.name])
+
+    def _statistics(self, hypotheses: Sequence[str], references: Sequence[str]) -> Any:
+        scorer = self._scorer()
+        return [
+            [scorer.score(reference, hypothesis)[self.name].fmeasure, 1.0]
+            for hypothesis, reference in zip(hypotheses, references, strict=True)
+        ]
+
+    @property
+    def signature(self) -> str:
+        """Name, settings and the version of rouge-score."""
+        self._scorer()
+        return f"{self.name}|stemmer:no|version:{version('rouge-score')}"
+
+    def from_sums(self, sums: Array) -> Array:
+        """Return the mean F1."""
+        return ratio(sums[..., 0], sums[..., 1])
+
+
+class Rouge1(_Rouge):
+    """ROUGE-1: F1 of words."""
+
+    name = "rouge1"
+    unit = "ROUGE-1"
+    statistics = ("rouge1_f1", "rouge1_texts")
+
+
+class Rouge2(_Rouge):
+    """ROUGE-2: F1 of pairs of neighbouring words."""
+
+    name = "rouge2"
+    unit = "ROUGE-2"
+    statistics = ("rouge2_f1", "rouge2_texts")
+
+
+class RougeL(_Rouge):
+    """ROUGE-L: F1 of the longest common subsequence of words."""
+
+    name = "rougeL"
+    unit = "ROUGE-L"
+    statistics = ("rougeL_f1", "rougeL_texts")
+
+
+TRANSLATION_METRICS = tuple(metric.name for metric in (BLEU, CHRF, TER, Rouge1, Rouge2, RougeL))

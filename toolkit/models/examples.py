@@ -6,7 +6,7 @@ import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -28,6 +28,7 @@ __all__ = [
     "Row",
     "Task",
     "at_least_float32",
+    "rival_columns",
     "token_columns",
 ]
 
@@ -36,7 +37,11 @@ _TIGHT = 0.2  # by how much lengths in a batch with hardly any padding differ
 Task = Literal["classification", "regression", "causal-lm", "masked-lm", "seq2seq"]
 
 Row = Mapping[str, Any]
-"""One tokenised example: the model's inputs as lists of token ids, and its target."""
+"""One tokenised example: the model's inputs as lists of token ids, and its target.
+
+Where the data has a corrupted text, `corrupted` holds the inputs that differ for it. Prompts may
+have several answers, of which only the right one is the target: see `headtool.models.answers`.
+"""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Examples:
         Token budget of a batch, padding included.
     truncated
         How many examples were cut to the model's longest input.
+    owners
+        Where a row is one answer of several, which example of `data` it belongs to, shape [N].
     """
 
     data: TextData
@@ -62,6 +69,7 @@ class Examples:
     lengths: NDArray[np.int64]
     batch_tokens: int
     truncated: int = 0
+    owners: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if not self.rows:
@@ -85,6 +93,40 @@ class Examples:
         if self.data.kind != "classification" or not isinstance(number, int):  # a regression's
             return {}
         return dict(sorted(Counter(label.strip() for label in self.data.columns["label"]).items()))
+
+    @cached_property
+    def corrupted(self) -> Examples:
+        """The same examples with their corrupted texts.
+
+        Raises
+        ------
+        HeadtoolError
+            If the data has none, or one has another number of tokens than the text it belongs to.
+        """
+        if any("corrupted" not in row for row in self.rows):
+            raise HeadtoolError(
+                f"{self.data.spec} has no column 'corrupted', which counterfactual takes from it; "
+                "add one with the text that differs in what decides, or choose zero or mean"
+            )
+        rows = []
+        for number, row in enumerate(self.rows):
+            changed = row["corrupted"]
+            for name, tokens in changed.items():
+                if len(tokens) != len(row[name]):
+                    raise HeadtoolError(
+                        f"{self.data.spec}, example {self.place(number)}: the text has "
+                        f"{len(row[name])} tokens and the corrupted one {len(tokens)}; they are "
+                        "aligned by position, so make them equally long"
+                    )
+            rows.append({**row, **changed})
+        return replace(self, rows=tuple(rows))
+
+    def place(self, row: int) -> int:
+        """Return where in the data set, counted from 1, the example of a row stands."""
+        example = row if self.owners is None else int(self.owners[row])
+        if self.data.kind == "text" or self.data.rows is None:  # blocks are no rows
+            return 1 + example
+        return 1 + self.data.rows[example]
 
     def take(self, index: NDArray[np.int64]) -> Examples:
         """Some of the examples, in the order of `index`."""
@@ -146,12 +188,19 @@ class Batch:
         What the loss is computed against.
     queries
         Per attention kind, its query positions.
+    facts
+        Numbers of each row that `Forward.columns` repeat, [B] each, such as `bytes`.
+    rivals
+        Answers of one token, [B, K]: `Forward.columns` has what each costs instead of the target
+        (`rival0_loss` to `rivalK_loss`); -1 where a row has fewer. None without any.
     """
 
     index: NDArray[np.int64]
     inputs: Mapping[str, Tensor]
     targets: Tensor
     queries: Mapping[Kind, Queries]
+    facts: Mapping[str, Tensor] = field(default_factory=dict)
+    rivals: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.index)
@@ -169,7 +218,10 @@ class Batch:
             for kind, q in self.queries.items()
         }
         inputs = {name: wide(tensor) for name, tensor in self.inputs.items()}
-        return Batch(np.tile(self.index, times), inputs, wide(self.targets), queries)
+        facts = {name: wide(tensor) for name, tensor in self.facts.items()}
+        rivals = None if self.rivals is None else wide(self.rivals)
+        index = np.tile(self.index, times)
+        return Batch(index, inputs, wide(self.targets), queries, facts, rivals)
 
 
 @dataclass(frozen=True)
@@ -184,10 +236,24 @@ class Forward:
         Per-example statistics from which every metric is computed, each [B] and detached: `loss`
         and `tokens`, with `prediction` and `gold` (classification, regression) or `correct`
         (tokens whose most probable prediction is right).
+    logits
+        What the model predicts, [B, classes] or [B, T, V]; None for numbers. The divergence between
+        models is computed from them.
+    scored
+        Which positions of the logits count, boolean [B, T]; None for all.
     """
 
     losses: Tensor
     columns: Mapping[str, Tensor]
+    logits: Tensor | None = None
+    scored: Tensor | None = None
+
+    def part(self, rows: slice) -> Forward:
+        """What is said about some rows of the batch."""
+        columns = {name: values[rows] for name, values in self.columns.items()}
+        logits = None if self.logits is None else self.logits[rows]
+        scored = None if self.scored is None else self.scored[rows]
+        return Forward(self.losses[rows], columns, logits, scored)
 
 
 def at_least_float32(logits: Tensor) -> Tensor:
@@ -231,3 +297,23 @@ def token_columns(
         "tokens": scored.sum(dim=1),
         "correct": correct.sum(dim=1),
     }
+
+
+def rival_columns(logits: Tensor, scored: Tensor, rivals: Tensor) -> dict[str, Tensor]:
+    """Cost of each rival in place of the last scored token, ``rival0_loss`` and on, [B] each.
+
+    Parameters
+    ----------
+    logits
+        Shape [B, T, V].
+    scored
+        Which positions count, boolean [B, T].
+    rivals
+        Token ids, [B, K]; -1 where a row has fewer, whose cost means nothing.
+    """
+    positions = torch.arange(scored.shape[1], device=scored.device)
+    last = (scored * positions).amax(dim=1)
+    rows = torch.arange(len(rivals), device=rivals.device)
+    costs = -at_least_float32(logits.detach()[rows, last]).log_softmax(dim=-1)
+    found = costs.gather(1, rivals.clamp(min=0))
+    return {f"rival{k}_loss": found[:, k] for k in range(found.shape[1])}

@@ -16,7 +16,7 @@ from headtool.errors import HeadtoolError
 from headtool.heads import Kind
 from headtool.models.base import ModelAdapter
 from headtool.models.batching import padded
-from headtool.models.examples import Batch, Examples, Forward, Queries, Row, token_columns
+from headtool.models.examples import Batch, Examples, Forward, Queries, token_columns
 from headtool.models.fairseq.parts import Segmentation
 
 __all__ = ["FairseqNetwork"]
@@ -102,10 +102,15 @@ class FairseqNetwork(ModelAdapter):
             [ids if len(ids) <= limit else [*ids[: limit - 1], ids[-1]] for ids in side]
             for side, limit in zip(numbered, limits, strict=True)
         )
-        rows: list[Row] = [
+        rows: list[dict[str, Any]] = [
             {"source": source, "target": target}
             for source, target in zip(sources, targets, strict=True)
         ]
+        for row, text in zip(rows, data.columns.get("corrupted", [None] * len(rows)), strict=True):
+            if text is not None:
+                ids = self._number(text, self.source_dictionary, data.pretokenized)
+                cut = ids if len(ids) <= limits[0] else [*ids[: limits[0] - 1], ids[-1]]
+                row["corrupted"] = {"source": cut}
         lengths = [max(len(row["source"]), len(row["target"])) for row in rows]
         return Examples(data, tuple(rows), np.asarray(lengths), batch_tokens, truncated)
 
@@ -168,7 +173,7 @@ class FairseqNetwork(ModelAdapter):
         losses, columns = token_columns(
             logits, batch.targets, scored, label_smoothing=label_smoothing
         )
-        return Forward(losses, columns)
+        return Forward(losses, columns, logits, scored)
 
     # -- discovery --------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from headtool.attention.weights import home
 from headtool.data import TextData, match_labels, regression_targets
 from headtool.errors import HeadtoolError
 from headtool.heads import Kind
+from headtool.models.answers import spread
 from headtool.models.base import ModelAdapter
 from headtool.models.batching import padded
 from headtool.models.examples import (
@@ -25,9 +26,12 @@ from headtool.models.examples import (
     Row,
     Task,
     at_least_float32,
+    rival_columns,
     token_columns,
 )
 from headtool.models.huggingface.checking import check_ids
+from headtool.models.huggingface.prompts import encode_prompts
+from headtool.models.huggingface.sizes import byte_counter
 
 __all__ = ["HuggingFaceNetwork"]
 
@@ -98,22 +102,27 @@ class HuggingFaceNetwork(ModelAdapter):
 
     def encode(self, data: TextData, *, batch_tokens: int = 4096, seed: int = 0) -> Examples:
         """Tokenise a data set for the model's task; see `ModelAdapter.encode`."""
-        wanted = {"seq2seq": "translation", "causal-lm": "text", "masked-lm": "text"}.get(
-            self.task, "classification"
-        )
-        if data.kind != wanted:
+        wanted = _KINDS.get(self.task, ("classification",))
+        if data.kind not in wanted:
+            formats = " or ".join(dict.fromkeys(_FORMATS[kind] for kind in wanted))
             raise HeadtoolError(
                 f"{data.spec} is a {data.kind} data set, but {self.spec} is a {self.task} model "
-                f"and needs {_FORMATS[wanted]}"
+                f"and needs {formats}"
             )
-        if wanted == "text":
+        if data.kind == "text":
             return self._encode_blocks(data, batch_tokens, seed)
-        if wanted == "translation":
-            rows, truncated = self._encode_pairs(data)
-        else:
-            rows, truncated = self._encode_labelled(data)
+        if data.kind in ("prompt", "choice"):
+            examples = encode_prompts(self, data, batch_tokens=batch_tokens)
+            rows = spread(examples).rows
+            check_ids(self.spec, self.module, (row["input_ids"] for row in rows))
+            written = (row.get("rivals", row["labels"]) for row in rows)
+            check_ids(self.spec, self.module, written, written=True)
+            return examples
+        rows, truncated = (
+            self._encode_pairs(data) if data.kind == "translation" else self._encode_labelled(data)
+        )
         check_ids(self.spec, self.module, (row["input_ids"] for row in rows))
-        if wanted == "translation":
+        if data.kind == "translation":
             check_ids(self.spec, self.module, (row["labels"] for row in rows), written=True)
         lengths = [max(len(row["input_ids"]), len(row.get("labels", ()))) for row in rows]
         return Examples(data, tuple(rows), np.asarray(lengths), batch_tokens, truncated)
@@ -138,9 +147,19 @@ class HuggingFaceNetwork(ModelAdapter):
         else:
             targets = match_labels(raw, self._label2id(), spec=data.spec).tolist()
         rows, truncated = self._tokens(*texts)
+        names = ("corrupted", "corrupted_b")
         return [
-            {**row, "target": target} for row, target in zip(rows, targets, strict=True)
+            {**row, "target": target}
+            for row, target in zip(self._paired(data, names, rows), targets, strict=True)
         ], truncated
+
+    def _paired(self, data: TextData, names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
+        """Add the corrupted texts to the rows, where the data has any."""
+        texts = [data.columns[name] for name in names if name in data.columns]
+        if not texts:
+            return rows
+        others, _ = self._tokens(*texts)
+        return [{**row, "corrupted": other} for row, other in zip(rows, others, strict=True)]
 
     def _label2id(self) -> dict[str, int]:
         return {str(self.config.id2label[i]): i for i in range(self.config.num_labels)}
@@ -152,28 +171,37 @@ class HuggingFaceNetwork(ModelAdapter):
                 f"give {self.spec} the two text files (SRC,REF)"
             )
         rows, truncated = self._tokens(data.columns["source"])
+        paired = self._paired(data, ("corrupted",), rows)
         limit = self.max_length
         targets = self.tokenizer(text_target=list(data.columns["target"]))["input_ids"]
         truncated += sum(len(ids) > limit for ids in targets)
         return [
-            {**row, "labels": labels[:limit]} for row, labels in zip(rows, targets, strict=True)
+            {**row, "labels": labels[:limit]} for row, labels in zip(paired, targets, strict=True)
         ], truncated
 
     def _encode_blocks(self, data: TextData, batch_tokens: int, seed: int) -> Examples:
         """Cut running text into blocks of tokens, each with the tokenizer's own special tokens."""
         room = min(_BLOCK_TOKENS, self.max_length) - len(self.prefix) - len(self.suffix)
-        rows: list[Row] = []
+        rows: list[dict[str, Any]] = []
         for text in data.columns["text"]:
-            ids = self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+            ids = self.plain_tokens(text)
+            size = byte_counter(self.tokenizer, text, ids) if self.task == "causal-lm" else None
             for start in range(0, len(ids), room):
                 block = ids[start : start + room]
                 if len(block) > 1:
                     rows.append(self._block(block, seed, len(rows)))
+                    if size is not None:  # without a token before it, the first is not predicted
+                        end = start + len(block)
+                        rows[-1]["bytes"] = size(start if self.prefix else start + 1, end)
         check_ids(self.spec, self.module, (row["input_ids"] for row in rows))
         lengths = np.asarray([len(row["input_ids"]) for row in rows], dtype=np.int64)
         return Examples(data, tuple(rows), lengths, batch_tokens)
 
-    def _block(self, block: list[int], seed: int, index: int) -> Row:
+    def plain_tokens(self, text: str) -> list[int]:
+        """Tokenise a text without special tokens."""
+        return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
+
+    def _block(self, block: list[int], seed: int, index: int) -> dict[str, Any]:
         ids = [*self.prefix, *block, *self.suffix]
         if self.task == "causal-lm":
             return {"input_ids": ids}
@@ -201,8 +229,12 @@ class HuggingFaceNetwork(ModelAdapter):
             inputs["token_type_ids"] = padded([row["token_type_ids"] for row in rows], 0)
         if self.task in ("classification", "regression"):
             targets = torch.tensor([row["target"] for row in rows])
-        elif self.task == "causal-lm":
-            targets = ids
+        elif self.task == "causal-lm":  # the token that follows each
+            whole = [row["input_ids"] for row in rows]
+            follow = [
+                row.get("labels", [*ids[1:], -100]) for row, ids in zip(rows, whole, strict=True)
+            ]
+            targets = padded(follow, -100)
         else:
             targets = padded([row["labels"] for row in rows], -100)
         queries = self._queries(ids, real.bool())
@@ -216,7 +248,18 @@ class HuggingFaceNetwork(ModelAdapter):
             {name: tensor.to(self.device) for name, tensor in inputs.items()},
             targets.to(self.device),
             by_kind,
+            *self._answers(rows),
         )
+
+    def _answers(self, rows: Sequence[Row]) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Facts and rivals of a batch."""
+        facts, rivals = {}, None
+        if self.task == "causal-lm" and all("bytes" in row for row in rows):
+            sizes = [row["bytes"] for row in rows]
+            facts["bytes"] = torch.tensor(sizes, device=self.device, dtype=torch.float64)
+        if any("rivals" in row for row in rows):
+            rivals = padded([row.get("rivals", [-1]) for row in rows], -1).to(self.device)
+        return facts, rivals
 
     def _decoder_inputs(self, labels: Tensor) -> Tensor:
         """Shift the target right, as the model itself does when it is given labels."""
@@ -241,18 +284,17 @@ class HuggingFaceNetwork(ModelAdapter):
         if self.task in ("causal-lm", "seq2seq"):
             arguments["use_cache"] = cast(Any, False)
         logits = self.module(**arguments, return_dict=True).logits
-        if self.task == "causal-lm":
-            real = batch.queries["dec-self"].real
-            losses, columns = token_columns(
-                logits[:, :-1], batch.targets[:, 1:], real[:, 1:], label_smoothing=label_smoothing
-            )
-        elif self.task in ("masked-lm", "seq2seq"):
-            losses, columns = token_columns(
-                logits, batch.targets, batch.targets != -100, label_smoothing=label_smoothing
-            )
-        else:
+        if self.task in ("classification", "regression"):
             losses, columns = self._classify(logits, batch.targets, label_smoothing)
-        return Forward(losses, columns)
+            return Forward(losses, columns, None if self.task == "regression" else logits)
+        scored = batch.targets != -100
+        losses, columns = token_columns(
+            logits, batch.targets, scored, label_smoothing=label_smoothing
+        )
+        columns |= batch.facts
+        if batch.rivals is not None:
+            columns |= rival_columns(logits, scored, batch.rivals)
+        return Forward(losses, columns, logits, scored)
 
     def _classify(
         self, logits: Tensor, gold: Tensor, label_smoothing: float
@@ -295,8 +337,16 @@ class HuggingFaceNetwork(ModelAdapter):
         return Probe(lambda: module(**arguments), batch=batch, source=source, target=target)
 
 
+_KINDS: dict[Task, tuple[str, ...]] = {
+    "seq2seq": ("translation",),
+    "causal-lm": ("text", "prompt", "choice"),
+    "masked-lm": ("text",),
+}
+_PROMPTS = "a table with prompt and answer, or prompt, choices and label"
 _FORMATS = {
     "classification": "a .tsv, .csv, .jsonl or .parquet file with text and label",
     "translation": "two line-aligned files (SRC,REF)",
     "text": "a .txt file",
+    "prompt": _PROMPTS,
+    "choice": _PROMPTS,
 }
