@@ -285,8 +285,11 @@ def as_cells(
         elif isinstance(value, int | float) and not isinstance(value, bool):
             cells.append(str(value))
         elif lists and isinstance(value, list):
-            # One string or number inside a list is as good as one outside.
-            inside = as_cells(value, column, lambda _, row=index: place(row))
+
+            def here(_: int, row: int = index) -> str:
+                return place(row)
+
+            inside = as_cells(value, column, here)
             cells.append(json.dumps(inside, ensure_ascii=False))
         else:
             shown = "null" if value is None else type(value).__name__

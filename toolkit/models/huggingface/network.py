@@ -113,9 +113,9 @@ class HuggingFaceNetwork(ModelAdapter):
             return self._encode_blocks(data, batch_tokens, seed)
         if data.kind in ("prompt", "choice"):
             examples = encode_prompts(self, data, batch_tokens=batch_tokens)
-            rows = spread(examples).rows
-            check_ids(self.spec, self.module, (row["input_ids"] for row in rows))
-            written = (row.get("rivals", row["labels"]) for row in rows)
+            each = spread(examples).rows
+            check_ids(self.spec, self.module, (row["input_ids"] for row in each))
+            written = (row.get("rivals", row["labels"]) for row in each)
             check_ids(self.spec, self.module, written, written=True)
             return examples
         rows, truncated = (

@@ -8,7 +8,7 @@ is too long is cut on the left. Between prompt and answer there is a space unles
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -18,13 +18,25 @@ from headtool.data.messages import quoted
 from headtool.errors import HeadtoolError
 from headtool.models.examples import Examples, Row
 
-if TYPE_CHECKING:
-    from headtool.models.huggingface.network import HuggingFaceNetwork
-
 __all__ = ["encode_prompts"]
 
 
-def encode_prompts(model: HuggingFaceNetwork, data: TextData, *, batch_tokens: int) -> Examples:
+class _Model(Protocol):
+    """What is asked of a model here."""
+
+    @property
+    def spec(self) -> str: ...
+
+    @property
+    def prefix(self) -> list[int]: ...
+
+    @property
+    def max_length(self) -> int: ...
+
+    def plain_tokens(self, text: str) -> list[int]: ...
+
+
+def encode_prompts(model: _Model, data: TextData, *, batch_tokens: int) -> Examples:
     """Tokenise prompts with answers or choices.
 
     The last token of an answer is predicted and not read, so an answer of one token is scored on
@@ -84,7 +96,7 @@ def _answers(data: TextData, number: int, where: str) -> tuple[list[str], int]:
 
 
 def _row(
-    model: HuggingFaceNetwork, prompts: Sequence[str], answer: str, where: str
+    model: _Model, prompts: Sequence[str], answer: str, where: str
 ) -> tuple[dict[str, Any], bool]:
     """Tokenise one answer behind a prompt, and behind the corrupted one; say if it was cut."""
     prompt = prompts[0].rstrip()
