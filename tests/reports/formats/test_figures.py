@@ -22,7 +22,8 @@ from headtool.reports.formats.head_figures import effects_figure, heads_figure
 @pytest.mark.slow
 def test_figures_are_written_in_every_format(contents: Contents, tmp_path: Path) -> None:
     written = write_figures(contents, tmp_path)
-    names = {"heads", "curves", "against-random", "agreement", "scores", "effects", "data-sets"}
+    names = {"heads", "curves", "against-random", "faithfulness", "agreement", "scores"}
+    names |= {"effects", "data-sets"}
     assert {path.name for path in written} == {f"{n}.{e}" for n in names for e in DRAWINGS}
     for path in written:
         content = path.read_bytes()
