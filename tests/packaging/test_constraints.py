@@ -24,8 +24,15 @@ def declared(*extras: str) -> list[Requirement]:
     """What headtool asks for, with some of its extras."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     optional = project["optional-dependencies"]
-    lists = [project["dependencies"], *(optional[extra] for extra in extras)]
-    return [Requirement(line) for lines in lists for line in lines]
+    found, waiting = [Requirement(line) for line in project["dependencies"]], [*extras]
+    while waiting:
+        for line in optional[waiting.pop()]:
+            requirement = Requirement(line)
+            if requirement.name == "headtool":
+                waiting += requirement.extras
+            else:
+                found.append(requirement)
+    return found
 
 
 def needed(distribution: str, extra: str = "") -> list[Requirement]:
