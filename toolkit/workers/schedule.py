@@ -126,7 +126,17 @@ class Pool:
             self.expect(member.actor.place.remote(), member)
 
     def expect(self, reference: Any, member: _Member, unit: Unit | None = None) -> None:
-        """Remember whose answer a reference will be."""
+        """Remember whose answer a reference will be.
+
+        Parameters
+        ----------
+        reference
+            What Ray returned for the call.
+        member
+            The worker that was called.
+        unit
+            What it was given; None for its start.
+        """
         self._expected[reference] = member, unit
 
     def next(self) -> tuple[_Member, Unit | None, Any]:

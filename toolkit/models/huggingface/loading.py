@@ -115,7 +115,15 @@ def load_pruned_module(folder: Path) -> nn.Module:
 
 
 def saved_dtype(source: str, *, spec: str) -> torch.dtype:
-    """Return the precision that a model was saved in; see `ModelAdapter.saved_dtype`."""
+    """Return the precision that a model was saved in; see `ModelAdapter.saved_dtype`.
+
+    Parameters
+    ----------
+    source
+        Folder, file or name of the model.
+    spec
+        The model as the user named it, for messages.
+    """
     name, _, config = find_huggingface(source, spec=spec)
     if isinstance(config.dtype, torch.dtype):
         return config.dtype
