@@ -154,7 +154,17 @@ class Pool:
                 )
 
     def started(self, member: _Member, node_id: str, found: About) -> None:
-        """Take a new worker in, if it computes with what this process computes with."""
+        """Take a new worker in, if it computes with what this process computes with.
+
+        Parameters
+        ----------
+        member
+            The worker.
+        node_id
+            Ray's name of the machine that it runs on.
+        found
+            What it says of itself.
+        """
         member.node, member.state = node_name(node_id), "idle"
         if found.versions != self.own.versions:
             names = sorted(found.versions.keys() | self.own.versions.keys())
@@ -175,7 +185,15 @@ class Pool:
         self._failed_starts = 0
 
     def lost(self, member: _Member, error: RayError) -> None:
-        """Let a worker go that died, or must."""
+        """Let a worker go that died, or must.
+
+        Parameters
+        ----------
+        member
+            The worker.
+        error
+            Why.
+        """
         self.members.remove(member)
         for reference, (whose, _) in list(self._expected.items()):
             if whose is member:
