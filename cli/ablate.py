@@ -8,6 +8,7 @@ import typer
 
 from headtool.cli.console import this_command
 from headtool.cli.groups import (
+    CostOptions,
     DataOptions,
     LoadOptions,
     PrintOptions,
@@ -100,6 +101,7 @@ def ablate(
     loading: LoadOptions,
     spread: WorkerOptions,
     run: RunOptions,
+    cost: CostOptions,
     show: PrintOptions,
 ) -> None:
     """Ablate heads and keep the outcome of every example.
@@ -123,14 +125,14 @@ def ablate(
                 "--sequential decides single heads by accuracy, closed to zero; leave "
                 "--all-but-one, --rescale, --replacement, --metric and --tokenize out"
             )
-        _decide(loading.source(model), reading.source(data), margin, asked, spread, run, show)
+        _decide(loading.source(model), reading.source(data), margin, asked, spread, run, cost, show)
         return
     if margin is not None:
         raise HeadtoolError("--margin is for --sequential; add it, or leave --margin out")
     from headtool.experiments.ablation import ablate as ablate_heads
     from headtool.reports.terminal.ablation import ablation_tables
 
-    with spread.at_work(quiet=show.quiet) as at_work:
+    with spread.at_work(cost, show) as at_work:
         ablation = ablate_heads(
             loading.source(model),
             reading.source(data),
@@ -160,6 +162,7 @@ def _decide(
     asked: dict[str, Any],
     spread: WorkerOptions,
     run: RunOptions,
+    cost: CostOptions,
     show: PrintOptions,
 ) -> None:
     """Run the sequential test."""
@@ -168,7 +171,7 @@ def _decide(
 
     if margin is not None:
         asked["margin"] = margin
-    with spread.at_work(quiet=show.quiet) as at_work:
+    with spread.at_work(cost, show) as at_work:
         decided = ablate_sequentially(model, data, **at_work, **asked)
     run.tell(quiet=show.quiet)
     show.print(

@@ -10,6 +10,7 @@ import typer
 from headtool.cli.console import this_command
 from headtool.cli.curve_options import CurveOptions, SelectData
 from headtool.cli.groups import (
+    CostOptions,
     DataOptions,
     LoadOptions,
     PrintOptions,
@@ -120,6 +121,7 @@ def compare(
     loading: LoadOptions,
     spread: WorkerOptions,
     run: RunOptions,
+    cost: CostOptions,
     show: PrintOptions,
 ) -> None:
     """Compare methods: do they agree, which heads does each keep, do they beat random masks.
@@ -141,7 +143,7 @@ def compare(
     from headtool.experiments.compare import compare as compare_methods
     from headtool.reports.terminal.comparison import comparison_tables, head_table
 
-    with spread.at_work(quiet=show.quiet) as at_work:
+    with spread.at_work(cost, show) as at_work:
         comparison = compare_methods(
             loading.source(model),
             [reading.source(spec) for spec in data] if data else reading.source(None),

@@ -8,30 +8,14 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
 
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    Task,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.text import Text
 
 from headtool.cli.fields import with_options
-from headtool.progress import Progress as ProgressProtocol
-from headtool.progress import silent
 from headtool.reports.wording.text import visible
 
-__all__ = ["complain", "note", "out", "prepare_messages", "progress_bar", "this_command"]
-
-T = TypeVar("T")
+__all__ = ["complain", "note", "out", "prepare_messages", "stderr", "this_command"]
 
 _WIDE = 160  # columns of a result that goes to a file or a pipe
 
@@ -42,7 +26,8 @@ def out() -> Console:
     return console if console.is_terminal else Console(width=_WIDE)
 
 
-def _stderr() -> Console:
+def stderr() -> Console:
+    """Return the console for everything else."""
     return Console(stderr=True)
 
 
@@ -67,62 +52,12 @@ def complain(text: str) -> None:
 
 def _say(text: Text) -> None:
     with contextlib.suppress(OSError):  # nobody listens, and the exit code still tells
-        _stderr().print(text, soft_wrap=True)
+        stderr().print(text, soft_wrap=True)
 
 
 def this_command() -> str:
     """Return the command line as typed, for a shell."""
     return shlex.join(["headtool", *sys.argv[1:]])
-
-
-@contextlib.contextmanager
-def progress_bar(
-    *, quiet: bool, status: Callable[[], str] | None = None
-) -> Iterator[ProgressProtocol]:
-    """Show progress on stderr where that is a terminal.
-
-    Parameters
-    ----------
-    quiet
-        Show none.
-    status
-        Says in a few words how the work stands, such as who is at work.
-    """
-    console = _stderr()
-    if quiet or not console.is_terminal:
-        yield silent
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
-        *(() if status is None else (_Status(status),)),
-    )
-    with Progress(*columns, console=console, transient=True) as bars:
-
-        def track(items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
-            task = bars.add_task(label, total=total)
-            for item in items:
-                yield item
-                bars.advance(task)
-            bars.remove_task(task)
-
-        yield track
-
-
-class _Status(ProgressColumn):
-    """A column that says how the work stands."""
-
-    def __init__(self, status: Callable[[], str]) -> None:
-        super().__init__()
-        self.status = status
-
-    def render(self, task: Task) -> Text:
-        """Ask anew each time."""
-        return Text(self.status(), style="dim")
 
 
 def prepare_messages(*, quiet: bool = False, verbose: bool = False) -> None:

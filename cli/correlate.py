@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, SearchOptions, command
+from headtool.cli.groups import CostOptions, DataOptions, LoadOptions, PrintOptions, SearchOptions, command
 from headtool.cli.options import Kinds, Model, chosen_kinds
 from headtool.cli.searching import Tokenize
 from headtool.cli.worker_options import WorkerOptions
@@ -65,6 +65,7 @@ def correlate(
     resamples: Resamples = 2_000,
     loading: LoadOptions,
     spread: WorkerOptions,
+    cost: CostOptions,
     show: PrintOptions,
 ) -> None:
     """Correlate what single heads are worth on two or more data sets.
@@ -96,7 +97,7 @@ def correlate(
         found = correlate_runs(runs, seed=reading.seed, **asked)
     else:
         search = decoding.asked(metric)
-        with spread.at_work(quiet=show.quiet) as at_work:
+        with spread.at_work(cost, show) as at_work:
             found = correlate_data(
                 loading.source(model),
                 [reading.source(spec) for spec in data or []],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from headtool.cli.console import this_command
 from headtool.cli.curve_options import CurveOptions, SelectData
 from headtool.cli.groups import (
+    CostOptions,
     DataOptions,
     LoadOptions,
     PrintOptions,
@@ -57,6 +58,7 @@ def curve(
     loading: LoadOptions,
     spread: WorkerOptions,
     run: RunOptions,
+    cost: CostOptions,
     show: PrintOptions,
 ) -> None:
     """Draw pruning curves: the metric against the share of heads removed, beside random masks.
@@ -71,7 +73,7 @@ def curve(
     from headtool.experiments.compare import curve as draw_curves
     from headtool.reports.terminal.comparison import curve_tables
 
-    with spread.at_work(quiet=show.quiet) as at_work:
+    with spread.at_work(cost, show) as at_work:
         comparison = draw_curves(
             loading.source(model),
             reading.source(data),

@@ -10,6 +10,7 @@ import typer
 from headtool.cli.console import note, this_command
 from headtool.cli.curve_options import KeepOne, SelectData, Steps
 from headtool.cli.groups import (
+    CostOptions,
     DataOptions,
     LoadOptions,
     PrintOptions,
@@ -70,6 +71,7 @@ def dynamics(
     spread: WorkerOptions,
     figure: FigureFile = None,
     run: RunOptions,
+    cost: CostOptions,
     show: PrintOptions,
 ) -> None:
     """Follow heads over training: their scores, what pruning costs, and how stable their ranks are.
@@ -85,7 +87,7 @@ def dynamics(
     from headtool.reports.terminal.dynamics import dynamics_tables
 
     search = decoding.asked(metric)
-    with spread.at_work(quiet=show.quiet) as at_work:
+    with spread.at_work(cost, show) as at_work:
         course = follow(
             checkpoints,
             reading.source(data),

@@ -6,24 +6,26 @@ its place. So every group stands once, and so does what is done with it.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import inspect
 import json
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from headtool.cli.console import note, out, prepare_messages
+from headtool.cli.console import note, out, prepare_messages, stderr
 from headtool.cli.options import (
     BatchTokens,
     Bpe,
     Columns,
     Device,
     DeviceMap,
+    DryRun,
     Dtype,
     FairseqData,
     Force,
@@ -44,10 +46,13 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
+    from headtool.cli.progress import Bar
     from headtool.experiments.inputs import DataSource, ModelSource
+    from headtool.experiments.planning import Plan
     from headtool.searching import Search
 
 __all__ = [
+    "CostOptions",
     "DataOptions",
     "LoadOptions",
     "PrintOptions",
@@ -212,6 +217,49 @@ class PrintOptions:
             Makes what a reader sees.
         """
         print_as(self.output, document=document, frame=frame, tables=tables)
+
+
+@dataclass(frozen=True)
+class CostOptions:
+    """What is said of the work before it begins, and while it lasts."""
+
+    dry_run: DryRun = False
+
+    @contextlib.contextmanager
+    def progress(
+        self,
+        show: PrintOptions,
+        *,
+        workers: int = 1,
+        status: Callable[[], str] | None = None,
+    ) -> Iterator[Bar]:
+        """Show progress while the block runs; of a dry run, print the plan and leave.
+
+        Parameters
+        ----------
+        show
+            What is printed, and how.
+        workers
+            Over how many workers the work is spread.
+        status
+            Says in a few words how the work stands, such as who is at work.
+        """
+        from headtool.cli.progress import shown_progress
+
+        def tell(plan: Plan) -> None:
+            from headtool.reports.terminal.plan import plan_tables
+
+            show.print(
+                document=plan.document,
+                frame=lambda: plan.frame,
+                tables=lambda: plan_tables(plan.frame, plan.document()),
+            )
+
+        console = None if show.quiet else stderr()
+        with shown_progress(
+            console, dry_run=tell if self.dry_run else None, workers=workers, status=status
+        ) as bar:
+            yield bar
 
 
 def print_as(

@@ -22,6 +22,7 @@ __all__ = [
     "Data",
     "Device",
     "DeviceMap",
+    "DryRun",
     "Dtype",
     "FairseqData",
     "Force",
@@ -273,6 +274,16 @@ Format = Annotated[
         parser=_format,
         metavar="table|json|csv",
         help="What to print on stdout.",
+        rich_help_panel=_RUN,
+    ),
+]
+DryRun = Annotated[
+    bool,
+    typer.Option(
+        "--dry-run",
+        metavar="",
+        help="Say what it would cost (passes, operations, memory, time), and stop. One batch is "
+        "run for the time; nothing is written.",
         rich_help_panel=_RUN,
     ),
 ]

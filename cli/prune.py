@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headtool.cli.console import note
-from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, command
+from headtool.cli.groups import CostOptions, DataOptions, LoadOptions, PrintOptions, command
 from headtool.cli.options import Data, Force, Metric, Model
 from headtool.cli.prune_options import (
     Bake,
@@ -55,6 +55,7 @@ def prune(
     spread: WorkerOptions,
     output_dir: Out = None,
     force: Force = False,
+    cost: CostOptions,
     show: PrintOptions,
 ) -> None:
     """Remove heads from a model for good, and write what is left.
@@ -69,7 +70,7 @@ def prune(
 
     if bake and output_dir is None:
         raise HeadtoolError("--bake is for a model that is written; add --out DIR")
-    with spread.at_work(quiet=show.quiet) as at_work:
+    with spread.at_work(cost, show) as at_work:
         pruning = prune_model(
             loading.source(model),
             scores=scores,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from headtool.cli.console import this_command
-from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, RunOptions, command
+from headtool.cli.groups import CostOptions, DataOptions, LoadOptions, PrintOptions, RunOptions, command
 from headtool.cli.options import Data, Kinds, Model, chosen_kinds, split_names, whole_number
 from headtool.cli.worker_options import WorkerOptions
 from headtool.errors import HeadtoolError
@@ -118,6 +118,7 @@ def roles(
     loading: LoadOptions,
     spread: WorkerOptions,
     run: RunOptions,
+    cost: CostOptions,
     show: PrintOptions,
 ) -> None:
     """Say what self-attention heads do: follow positions, syntax, rare tokens and the like.
@@ -140,7 +141,7 @@ def roles(
         found = roles_of_run(saved, kept=kept)
     else:
         thresholds = _thresholds(threshold)
-        with spread.at_work(quiet=show.quiet) as at_work:
+        with spread.at_work(cost, show) as at_work:
             found = roles_of_model(
                 loading.source(model),
                 reading.source(data),

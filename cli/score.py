@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headtool.cli.console import this_command
-from headtool.cli.groups import DataOptions, LoadOptions, PrintOptions, RunOptions, command
+from headtool.cli.groups import CostOptions, DataOptions, LoadOptions, PrintOptions, RunOptions, command
 from headtool.cli.options import (
     Data,
     Kinds,
@@ -38,6 +38,7 @@ def score(
     loading: LoadOptions,
     spread: WorkerOptions,
     run: RunOptions,
+    cost: CostOptions,
     show: PrintOptions,
 ) -> None:
     """Score the attention heads of a model with one or more methods.
@@ -50,7 +51,7 @@ def score(
     from headtool.experiments.score import score as score_heads
     from headtool.reports.terminal.scores import score_tables
 
-    with spread.at_work(quiet=show.quiet) as at_work:
+    with spread.at_work(cost, show) as at_work:
         scoring = score_heads(
             loading.source(model),
             reading.source(data),

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from headtool.cli.console import progress_bar, this_command
-from headtool.cli.groups import LoadOptions, PrintOptions, RunOptions, command
+from headtool.cli.console import this_command
+from headtool.cli.groups import CostOptions, LoadOptions, PrintOptions, RunOptions, command
 from headtool.cli.options import Model, split_names, whole_number
 from headtool.errors import HeadtoolError
 
@@ -83,6 +83,7 @@ def speed(
     warm_up: WarmUp = 2,
     loading: LoadOptions,
     run: RunOptions,
+    cost: CostOptions,
     show: PrintOptions,
 ) -> None:
     """Time a model whole, with heads masked, and without them.
@@ -104,7 +105,7 @@ def speed(
             device_map=loading.device_map,
             load_in=loading.load_in,
         )
-    with progress_bar(quiet=show.quiet) as progress:
+    with cost.progress(show) as progress:
         found = measure_speed(
             loading.source(model),
             smaller,

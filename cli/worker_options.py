@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from headtool.cli.console import progress_bar
+from headtool.cli.groups import CostOptions, PrintOptions
 from headtool.cli.options import whole_number
 from headtool.errors import HeadtoolError
 
@@ -68,13 +68,15 @@ class WorkerOptions:
     ship_weights: ShipWeights = False
 
     @contextlib.contextmanager
-    def at_work(self, *, quiet: bool) -> Iterator[dict[str, Any]]:
+    def at_work(self, cost: CostOptions, show: PrintOptions) -> Iterator[dict[str, Any]]:
         """Show progress, and start workers where they are asked for.
 
         Parameters
         ----------
-        quiet
-            Show none.
+        cost
+            Whether the plan alone is wanted.
+        show
+            What is printed, and how.
 
         Yields
         ------
@@ -86,7 +88,7 @@ class WorkerOptions:
                 raise HeadtoolError(
                     "`ray`, `gpus_per_worker` and `ship_weights` are for `workers`; give how many"
                 )
-            with progress_bar(quiet=quiet) as progress:
+            with cost.progress(show) as progress:
                 yield {"workers": None, "progress": progress}
             return
         from headtool.workers.pool import Workers
@@ -97,5 +99,8 @@ class WorkerOptions:
             gpus_per_worker=self.gpus_per_worker,
             ship_weights=self.ship_weights,
         )
-        with started, progress_bar(quiet=quiet, status=started.status) as progress:
+        with (
+            started,
+            cost.progress(show, workers=self.workers, status=started.status) as progress,
+        ):
             yield {"workers": started, "progress": progress}

@@ -17,6 +17,7 @@ from headtool.metrics import get_metric
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import BLEU, TOKENIZERS, TRANSLATION_METRICS
 from headtool.searching import Search
+from headtool.work import Passes, Size
 
 __all__ = ["Ablation"]
 
@@ -112,6 +113,18 @@ class Ablation(Method):
     def uses_metric(self) -> bool:
         """Whether it is not the loss that is compared."""
         return self.signal == "metric"
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Run or decode the whole model once, and once for each head."""
+        filling = replacement(self.replacement, steps=self.optimal_steps).cost(size)
+        if size.beam and self.signal == "metric":
+            beam = self.beam or size.beam
+            return (*filling, Passes(decoded=1 + size.heads, beam=beam))
+        return (
+            *filling,
+            Passes(forward=1, what="whole model"),
+            Passes(forward=size.heads, share=size.share, what="single heads"),
+        )
 
     def compute(self, job: Job) -> Scored:
         """Run one mask per head."""

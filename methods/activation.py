@@ -16,6 +16,7 @@ from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr, ratio_of_sums
 from headtool.methods.slices import output_weights
 from headtool.models.examples import Batch
+from headtool.work import Passes, Size
 
 __all__ = ["Activation"]
 
@@ -68,6 +69,10 @@ class Activation(Method):
         "the output itself, or what W_O makes of it",
         choices=("minitron", "contribution"),
     )
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take one pass forwards."""
+        return (Passes(forward=1),)
 
     def compute(self, job: Job) -> Scored:
         """Stream the heads' outputs."""

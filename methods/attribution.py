@@ -14,6 +14,7 @@ from headtool.engine.replacement import replacement
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr
 from headtool.methods.relevance_rules import relevance_rules
+from headtool.work import Passes, Size
 
 __all__ = ["Attribution"]
 
@@ -85,6 +86,10 @@ class Attribution(Method):
         "how much a head matters, or also whether it helps or harms",
         choices=("absolute", "signed"),
     )
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take one pass forwards and backwards, after what the baseline takes."""
+        return (*replacement(self.baseline).cost(size), Passes(forward=1, backward=1))
 
     def compute(self, job: Job) -> Scored:
         """Score by one backward pass over the data."""

@@ -28,6 +28,7 @@ from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import HeadScores, score_frame
+from headtool.work import Passes, Size
 
 __all__ = [
     "Job",
@@ -177,6 +178,18 @@ class Method(ABC):
     def scores_only(self) -> typing.Self:
         """The method without options that add tables and leave the scores as they are."""
         return self
+
+    def cost(self, size: Size) -> tuple[Passes, ...] | None:
+        """Declare how many passes over the examples scoring takes; None: nobody knows.
+
+        Plans and the time left are computed from it. A method that runs no model declares none.
+
+        Parameters
+        ----------
+        size
+            Examples, heads and sites, and how the metric decodes.
+        """
+        return None
 
     @abstractmethod
     def compute(self, job: Job) -> Scored:

@@ -15,6 +15,7 @@ from headtool.heads import AttentionSite
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr, ratio_of_sums
 from headtool.models.examples import Batch
+from headtool.work import Passes, Size
 
 __all__ = ["Confidence"]
 
@@ -57,6 +58,10 @@ class Confidence(Method):
         "tokens, or none",
         choices=("eos", "special", "none"),
     )
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take one pass forwards."""
+        return (Passes(forward=1),)
 
     def compute(self, job: Job) -> Scored:
         """Stream the attention of the data set."""

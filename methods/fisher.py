@@ -15,6 +15,7 @@ from headtool.heads import Sites
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import highest, influence_stderr
 from headtool.metrics.base import Metric
+from headtool.work import Passes, Size
 
 __all__ = ["Fisher", "rearrange"]
 
@@ -88,6 +89,11 @@ class Fisher(Method):
     def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
         """Batches are for the granularity that they define."""
         return {} if self.granularity == "batch" else {"batch_size": "on granularity example"}
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take one pass forwards and backwards, of as many examples as are used."""
+        used = 1.0 if self.samples is None else min(1.0, self.samples / size.examples)
+        return (Passes(forward=used, backward=used),)
 
     def compute(self, job: Job) -> Scored:
         """Square the gradients of one backward pass over the data."""

@@ -13,6 +13,7 @@ from headtool.heads import AttentionSite
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.channels import Moments, score_channels
 from headtool.methods.slices import output_weights
+from headtool.work import Passes, Size
 
 __all__ = ["Flap"]
 
@@ -72,6 +73,10 @@ class Flap(Method):
         """Refuse other powers."""
         if self.power not in (1, 2):
             raise HeadtoolError(f"flap.power must be 1 or 2, got {self.power}")
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take one pass forwards."""
+        return (Passes(forward=1),)
 
     def compute(self, job: Job) -> Scored:
         """Weigh the channels' variances in one forward pass."""

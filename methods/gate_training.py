@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ from headtool.methods.training import loss_per_token, shuffled, training
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.examples import Examples
+from headtool.progress import counted
+from headtool.work import Passes, Size
 
 __all__ = ["GateTraining", "Penalty"]
 
@@ -192,6 +195,34 @@ class GateTraining(Method):
             label_smoothing=self.label_smoothing,
         )
 
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Train on batches of examples, and evaluate on those held out."""
+        held = round(self.holdout * size.examples)
+        held = size.examples if held in (0, size.examples) else held
+        learning = size.examples - held or size.examples
+        weights = self.train != "gates"
+
+        def trained(steps: int, batch: int, what: str, *, weights: bool) -> Passes:
+            full, rest = divmod(steps, math.ceil(learning / batch))
+            seen = (full * learning + min(rest * batch, learning)) / size.examples
+            return Passes(forward=seen, backward=seen, steps=steps, weights=weights, what=what)
+
+        rows = 2 + weights
+        recipe = self.recipe
+        parts = [trained(self.steps, self.batch_size, "train gates", weights=weights)]
+        if recipe.steps:
+            both = trained(recipe.steps, recipe.batch_size, "from scratch", weights=True)
+            # Where all heads stay, both are one.
+            parts.append(dataclasses.replace(both.times(2), least=0.5))
+            rows += 2
+        share = held / size.examples
+        least = (rows - 1) / rows if recipe.steps else 1.0
+        parts.append(Passes(forward=2 * rows * share, least=least, what="evaluation"))
+        if size.beam:
+            decoded = Passes(decoded=2 * rows * share, beam=size.beam, least=least)
+            parts.append(dataclasses.replace(decoded, what="decoded evaluation"))
+        return tuple(parts)
+
     def compute(self, job: Job) -> Scored:
         """Train the gates, then evaluate the heads they keep."""
         return self._scored(job, self._scratch(job))
@@ -284,7 +315,14 @@ class GateTraining(Method):
         with training(model.module, weights, seed=job.seed):
             batches = shuffled(len(examples), self.batch_size, job.seed)
             steps = zip(range(self.steps), batches, strict=False)
-            for step, index in job.progress(steps, total=self.steps, label="train gates"):
+            shown = counted(
+                job.progress,
+                steps,
+                total=self.steps,
+                label="train gates",
+                work=lambda item: examples.lengths[item[1]].sum() * (3 if weights else 2),
+            )
+            for step, index in shown:
                 gates = self.draw(numbers, step, generator, job)
                 drawn = Gating({site: gates[sites.columns(site)] for site in sites})
                 loss = loss_per_token(
@@ -303,9 +341,10 @@ class GateTraining(Method):
         """Metric and loss of the model with some heads, as it is now."""
         columns: Mapping[str, NDArray[np.float64]]
         given = job.model, examples, [job.mask(kept)]
-        columns = measured = measure(*given, job.metric, execute=job.execute).outcomes.row(0)
+        shown: dict[str, Any] = {"execute": job.execute, "progress": job.progress}
+        columns = measured = measure(*given, job.metric, **shown).outcomes.row(0)
         if isinstance(job.metric, TranslationMetric):  # which yields no loss
-            columns = evaluate(*given, execute=job.execute).row(0)
+            columns = evaluate(*given, **shown).row(0)
         kinds = np.array([head.kind for head in job.sites.heads])
         by_kind: dict[str, Any] = {kind: int(kept[kinds == kind].sum()) for kind in job.sites.kinds}
         return {

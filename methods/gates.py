@@ -22,6 +22,7 @@ from headtool.methods.gate_training import GateTraining, Penalty
 from headtool.methods.scratch import Scratch
 from headtool.metrics.base import Metric
 from headtool.progress import labelled
+from headtool.work import Passes, Size
 
 __all__ = ["Gates", "eval_gate", "open_probability", "sample_gate"]
 
@@ -152,6 +153,12 @@ class Gates(GateTraining):
         if self.heads is not None:
             found |= dict.fromkeys(("lambda", "penalty"), "where gates.heads adapts the penalty")
         return found
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Train and evaluate once for each lambda; from scratch, at least once."""
+        once = super().cost(size)
+        lambdas = len({self._weight, *(self._sweep() if self.sweep is not None else ())})
+        return tuple(part.times(lambdas) for part in once)
 
     def compute(self, job: Job) -> Scored:
         """Train the gates, once for each lambda; evaluate what they keep."""

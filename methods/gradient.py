@@ -15,6 +15,7 @@ from headtool.heads import Sites
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr, ratio_of_sums
 from headtool.metrics.base import Metric
+from headtool.work import Passes, Size
 
 __all__ = ["Gradient"]
 
@@ -90,6 +91,10 @@ class Gradient(Method):
         if self.granularity in ("batch", "cumulative"):
             return {}
         return {"batch_size": f"on granularity {self.granularity}"}
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take one pass forwards and backwards."""
+        return (Passes(forward=1, backward=1),)
 
     def compute(self, job: Job) -> Scored:
         """Score by one backward pass over the data."""

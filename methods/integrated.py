@@ -16,6 +16,7 @@ from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr
 from headtool.methods.paths import along_attention, along_inputs, midpoints, softmax_numbers
 from headtool.metrics.base import Metric
+from headtool.work import Passes, Size
 
 __all__ = ["Integrated"]
 
@@ -94,6 +95,12 @@ class Integrated(Method):
     def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
         """The largest attribution to attention has no other sign."""
         return {"sign": "on path attention"} if self.path == "attention" else {}
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take a pass forwards and backwards a step; on the path `attention`, for each site."""
+        steps = self.ig_steps * (size.sites if self.path == "attention" else 1)
+        ends = 2 if self.path == "inputs" else 0
+        return (Passes(forward=steps + ends, backward=steps),)
 
     def compute(self, job: Job) -> Scored:
         """Integrate along the path."""

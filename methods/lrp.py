@@ -11,6 +11,7 @@ from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr
 from headtool.methods.relevance import propagate
 from headtool.methods.relevance_rules import RULES
+from headtool.work import Passes, Size
 
 __all__ = ["Lrp"]
 
@@ -87,6 +88,10 @@ class Lrp(Method):
         "how much a head matters for the prediction, or also whether for it or against it",
         choices=("absolute", "signed"),
     )
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take one pass forwards and backwards."""
+        return (Passes(forward=1, backward=1),)
 
     def compute(self, job: Job) -> Scored:
         """Score by one backward pass over the data."""

@@ -10,6 +10,7 @@ import numpy as np
 from headtool.attention.weights import weight_of
 from headtool.methods.base import Job, Method, Scored
 from headtool.methods.slices import head_slices
+from headtool.work import Passes, Size
 
 __all__ = ["Magnitude"]
 
@@ -42,6 +43,10 @@ class Magnitude(Method):
     name: ClassVar[str] = "magnitude"
     summary: ClassVar[str] = "norm of the head's query, key, value and output weights"
     reference: ClassVar[str] = "baseline; Frobenius norm"
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take no pass over the examples."""
+        return ()
 
     def compute(self, job: Job) -> Scored:
         """Add the squares of each head's slices."""

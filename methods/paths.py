@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headtool.attention.watching import AttentionWatch
+from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
@@ -24,6 +25,7 @@ from headtool.heads import AttentionSite
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples
 from headtool.progress import Progress, silent
+from headtool.work import Passes
 
 __all__ = ["along_attention", "along_inputs", "midpoints", "softmax_numbers"]
 
@@ -85,6 +87,7 @@ def along_inputs(
             label="integrated gradients",
             execute=execute,
             progress=progress,
+            work=unit_work(examples, Passes(forward=steps + 2, backward=steps)),
         ):
             found[unit.examples] = result["change"]
     return found
@@ -238,6 +241,7 @@ def along_attention(
             label=f"attribution to {site}",
             execute=execute,
             progress=progress,
+            work=unit_work(examples, Passes(forward=steps, backward=steps)),
         ):
             for name, values in found.items():
                 values[unit.examples] = result[name]

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from headtool.methods.base import Job, Method, Scored
+from headtool.work import Passes, Size
 
 __all__ = ["Random"]
 
@@ -37,6 +38,10 @@ class Random(Method):
     name: ClassVar[str] = "random"
     summary: ClassVar[str] = "a random ranking, drawn from the seed: the baseline to beat"
     reference: ClassVar[str] = "baseline"
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take no pass over the examples."""
+        return ()
 
     def compute(self, job: Job) -> Scored:
         """Draw a number per head."""

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
@@ -23,6 +24,7 @@ from headtool.methods.relevance_rules import relevance_rules
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples
 from headtool.progress import Progress, silent
+from headtool.work import Passes
 
 __all__ = ["Relevance", "propagate"]
 
@@ -80,6 +82,7 @@ def propagate(
             label="relevance",
             execute=execute,
             progress=progress,
+            work=unit_work(examples, Passes(forward=1, backward=1)),
         ):
             relevance[unit.examples] = result["relevance"]
             explained[unit.examples] = result["explained"]

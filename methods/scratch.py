@@ -15,6 +15,7 @@ from headtool.attention.gating import Gating
 from headtool.methods.base import Job
 from headtool.methods.training import loss_per_token, shuffled, training
 from headtool.models.examples import Examples
+from headtool.progress import counted
 
 __all__ = ["Recipe", "Scratch"]
 
@@ -130,7 +131,14 @@ class Scratch:
         batches = shuffled(len(self._examples), recipe.batch_size, job.seed)
         with training(model.module, weights, seed=job.seed):
             steps = zip(range(recipe.steps), batches, strict=False)
-            for _, index in job.progress(steps, total=recipe.steps, label=f"train {label}"):
+            shown = counted(
+                job.progress,
+                steps,
+                total=recipe.steps,
+                label=f"train {label}",
+                work=lambda item: 3.0 * self._examples.lengths[item[1]].sum(),
+            )
+            for _, index in shown:
                 loss = loss_per_token(
                     model,
                     self._examples,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -9,16 +10,22 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from headtool.engine.counting import mask_shares
 from headtool.engine.measurement import measure
 from headtool.errors import HeadtoolError
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.metrics import get_metric
 from headtool.metrics.base import Metric
+from headtool.metrics.translation import TranslationMetric
+from headtool.progress import counted
+from headtool.searching import Search
+from headtool.work import Passes, Size
 
 __all__ = ["Shapley"]
 
 _STEPS_AT_ONCE = 12
 _AT_THE_FLOOR = 3
+_SHARED = 3  # steps of a walk, its first and last, at which orders often meet
 
 
 @dataclass(frozen=True)
@@ -93,6 +100,27 @@ class Shapley(Method):
         """Whether it is not the loss that is shared out."""
         return self.signal == "metric"
 
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Walk through all heads in every order, which truncation may end after a few of them."""
+        blocks = math.ceil(size.heads / _STEPS_AT_ONCE)
+        rounds = math.ceil(self.permutations / 4)
+        orders = min(6, self.permutations) if self.stderr is not None else self.permutations
+        walked = min(size.heads, _STEPS_AT_ONCE) if self.tolerance > 0 else size.heads
+        masks = 2 + self.permutations * (size.heads - 1)  # all end where no head is open
+        least = orders * max(1, walked - _SHARED) / masks
+        if size.beam and self.signal == "metric":
+            decoded = masks + 1 + rounds * blocks
+            return (Passes(decoded=decoded, beam=size.beam, least=least),)
+        return (
+            Passes(forward=1 + rounds * blocks, least=least, what="whole model"),
+            Passes(
+                forward=masks,
+                share=size.share,
+                least=least,
+                what="orders",
+            ),
+        )
+
     def compute(self, job: Job) -> Scored:
         """Walk pairs of orders until there are enough."""
         metric = get_metric("loss", task=job.model.task) if self.signal == "loss" else job.metric
@@ -103,7 +131,14 @@ class Shapley(Method):
         rng = np.random.default_rng(job.seed)
         pairs: list[NDArray[np.float64]] = []
         rounds = range(0, self.permutations // 2, 2)
-        for first in job.progress(rounds, total=len(rounds), label="orders"):
+        shown = counted(
+            job.progress,
+            rounds,
+            total=len(rounds),
+            label="orders",
+            work=lambda first: game.work_since(),
+        )
+        for first in shown:
             drawn = [rng.permutation(heads) for _ in range(min(2, self.permutations // 2 - first))]
             orders = [order for one in drawn for order in (one, one[::-1])]
             pairs += game.pairs(first, orders, whole=whole, none=none, margin=margin)
@@ -140,6 +175,12 @@ class _Game:
         self.job = job
         self.metric = metric
         self.known: dict[bytes, float] = {}
+        self._work = 0.0  # token-passes that nobody asked for yet
+
+    def work_since(self) -> float:
+        """Token-passes since this was last asked."""
+        work, self._work = self._work, 0.0
+        return work
 
     @property
     def evaluated(self) -> int:
@@ -176,6 +217,11 @@ class _Game:
         if unknown:
             masks = [self.job.mask(kept) for kept in unknown.values()]
             given = self.job.model, self.job.examples, masks
+            each = 1.0 + sum(mask_shares(self.job.model, masks, chained=True))
+            if isinstance(self.metric, TranslationMetric):
+                search = self.job.model.generator(Search()).search
+                each = (1 + len(masks)) * Passes(decoded=1, beam=search.beam or 1).weight
+            self._work += each * float(self.job.examples.lengths.sum())
             execute = self.job.execute
             outcomes = measure(*given, self.metric, chained=True, execute=execute).outcomes
             for i, (key, kept) in enumerate(unknown.items()):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.attention.weights import check_trainable
+from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
 from headtool.engine.units import Unit, UnitResult, cut, in_order, run_units
@@ -24,8 +25,11 @@ from headtool.methods.estimates import influence_stderr, ratio_of_sums
 from headtool.methods.slices import HeadSlices, head_slices
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
+from headtool.work import Passes, Size
 
 __all__ = ["Taylor"]
+
+_PASSES = Passes(forward=1, backward=1, weights=True)
 
 
 @dataclass(frozen=True)
@@ -87,6 +91,10 @@ class Taylor(Method):
         if self.batch_size < 1:
             raise HeadtoolError(f"taylor.batch_size must be at least 1, got {self.batch_size}")
 
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take one pass forwards and backwards, to the weights."""
+        return (_PASSES,)
+
     def compute(self, job: Job) -> Scored:
         """Multiply weights by their gradients, one backward pass a batch."""
         count = len(job.examples)
@@ -101,6 +109,7 @@ class Taylor(Method):
                 label="weight gradients",
                 execute=job.execute,
                 progress=job.progress,
+                work=unit_work(job.examples, _PASSES),
             )
             results = (result for _, result in in_order(done))
             if self.granularity == "element":

@@ -12,6 +12,7 @@ from headtool.heads import AttentionSite
 from headtool.methods.base import Job, Method, Scored
 from headtool.methods.channels import Moments, score_channels
 from headtool.methods.slices import output_weights
+from headtool.work import Passes, Size
 
 __all__ = ["Wanda"]
 
@@ -51,6 +52,10 @@ class Wanda(Method):
     name: ClassVar[str] = "wanda"
     summary: ClassVar[str] = "size of the head's output times that of the weights that read it"
     reference: ClassVar[str] = "Sun et al. 2024; Wanda-sp in An et al. 2024"
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take one pass forwards."""
+        return (Passes(forward=1),)
 
     def compute(self, job: Job) -> Scored:
         """Weigh the channels' sizes in one forward pass."""

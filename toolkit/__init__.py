@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from headtool.experiments.ablation import Ablation, ablate
     from headtool.experiments.compare import compare, curve
     from headtool.experiments.correlation import Correlation, correlate, correlate_runs
+    from headtool.experiments.dry_run import plan
     from headtool.experiments.dynamics import Dynamics, dynamics
     from headtool.experiments.environment import Environment, env
     from headtool.experiments.exchange import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     )
     from headtool.experiments.inputs import DataSource
     from headtool.experiments.listing import HeadList, MethodList, list_heads, list_methods
+    from headtool.experiments.planning import Plan
     from headtool.experiments.pruning import Pruning, prune
     from headtool.experiments.request import Request
     from headtool.experiments.roles import Roles, roles, roles_of_run
@@ -78,6 +80,7 @@ __all__ = [
     "MethodList",
     "ModelSource",
     "Outcomes",
+    "Plan",
     "ProgressBar",
     "Pruning",
     "Request",
@@ -114,6 +117,7 @@ __all__ = [
     "method_names",
     "method_of_run",
     "observe",
+    "plan",
     "prune",
     "read_run",
     "roles",
@@ -144,6 +148,7 @@ _HOMES = {
     "MethodList": "headtool.experiments.listing",
     "ModelSource": "headtool.models.source",
     "Outcomes": "headtool.results.outcomes",
+    "Plan": "headtool.experiments.planning",
     "ProgressBar": "headtool.results.progress_bar",
     "Request": "headtool.experiments.request",
     "Pruning": "headtool.experiments.pruning",
@@ -181,6 +186,7 @@ _HOMES = {
     "load_pruned": "headtool.pruning.loading",
     "method_names": "headtool.methods",
     "observe": "headtool.engine.observation",
+    "plan": "headtool.experiments.dry_run",
     "prune": "headtool.experiments.pruning",
     "read_run": "headtool.results.runs",
     "roles": "headtool.experiments.roles",

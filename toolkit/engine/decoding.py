@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from headtool.engine.counting import unit_tokens
 from headtool.engine.passes import mask_gates
 from headtool.engine.replacement import Fill, Replacement, Zero
 from headtool.engine.store import UnitStore
@@ -26,6 +27,7 @@ from headtool.models.generation import Gates, Generator
 from headtool.progress import Progress, silent
 from headtool.results.hypotheses import Hypotheses
 from headtool.searching import Search
+from headtool.work import Passes
 
 __all__ = ["Search", "translate"]
 
@@ -100,8 +102,19 @@ def translate(
 
     lengths = [decoder.source_length(row) for row in examples.rows]
     units = cut(length_buckets(lengths, batch_tokens=examples.batch_tokens), len(masks))
+    each = Passes(decoded=1, beam=decoder.search.beam or 1).weight
+
+    def work(unit: Unit) -> float:
+        return unit_tokens(examples, unit) * each * (len(unit.masks) + (unit.masks.start == 0))
+
     for unit, result in run_units(
-        units, prepare, label="translate", execute=execute, store=store, progress=progress
+        units,
+        prepare,
+        label="translate",
+        execute=execute,
+        store=store,
+        progress=progress,
+        work=work,
     ):
         rows = [0, *(1 + mask for mask in unit.masks)]
         for row, hypotheses in zip(rows, _unpack(result), strict=True):

@@ -12,6 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
 from headtool.engine.replacement import Fill
@@ -20,6 +21,7 @@ from headtool.heads import AttentionSite, Sites
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
+from headtool.work import Passes
 
 __all__ = ["Gradients", "Rules", "differentiate"]
 
@@ -114,6 +116,7 @@ def differentiate(
             label="gradients",
             execute=execute,
             progress=progress,
+            work=unit_work(examples, Passes(forward=1, backward=1)),
         ):
             losses[unit.examples] = result["losses"]
             for name, values in found.items():

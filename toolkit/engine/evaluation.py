@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.attention.gating import Gating
+from headtool.engine.counting import mask_shares, unit_tokens
 from headtool.engine.divergence import divergences
 from headtool.engine.passes import finite_forward, mask_gates
 from headtool.engine.replacement import Fill, Replacement, Zero
@@ -115,8 +116,21 @@ def evaluate(
         ).run
 
     units = cut(rows.batches(tight=chained is None), len(masks))
+    shares = mask_shares(model, masks, chained=bool(chained))
+    once = 2.0 if replacement is not None and replacement.aligned else 1.0  # donors run as well
+
+    def work(unit: Unit) -> float:
+        own = sum(shares[mask] for mask in unit.masks)
+        return unit_tokens(rows, unit) * (own + (once if unit.masks.start == 0 else 0.0))
+
     for unit, result in run_units(
-        units, prepare, label="evaluate", execute=execute, store=store, progress=progress
+        units,
+        prepare,
+        label="evaluate",
+        execute=execute,
+        store=store,
+        progress=progress,
+        work=work,
     ):
         for name, values in result.items():
             if name not in columns:

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.attention.watching import AttentionWatch
+from headtool.engine.counting import unit_work
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_order, in_turn, run_units
 from headtool.heads import AttentionSite
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples
 from headtool.progress import Progress, silent
+from headtool.work import Passes
 
 __all__ = ["Statistic", "Summary", "observe"]
 
@@ -115,6 +117,7 @@ def observe(
         label="attention",
         execute=execute,
         progress=progress,
+        work=unit_work(examples, Passes(forward=1)),
     )
     sites = {str(site): site for site in model.sites}
     for unit, result in in_order(done):

@@ -24,7 +24,8 @@ from headtool.errors import HeadtoolError, unknown
 from headtool.heads import AttentionSite, Head
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples
-from headtool.progress import Progress
+from headtool.progress import Progress, counted
+from headtool.work import Passes, Size
 
 __all__ = [
     "REPLACEMENTS",
@@ -78,6 +79,16 @@ class Replacement(ABC):
             Takes a batch; returns what closed heads put out at each site, None for zero.
         """
 
+    @abstractmethod
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Declare how many passes over the examples it takes to find what closed heads put out.
+
+        Parameters
+        ----------
+        size
+            Examples and heads.
+        """
+
 
 class Zero(Replacement):
     """Zero: the same as zeroing the head's columns of W_O."""
@@ -87,6 +98,10 @@ class Zero(Replacement):
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
         """Need nothing."""
         return lambda batch: None
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take no pass."""
+        return ()
 
 
 class Mean(Replacement):
@@ -102,6 +117,10 @@ class Mean(Replacement):
         }
         return lambda batch: means
 
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take one pass."""
+        return (Passes(forward=1, what="mean outputs"),)
+
 
 def _moments(
     model: ModelAdapter, examples: Examples, progress: Progress
@@ -112,7 +131,14 @@ def _moments(
     counts: dict[AttentionSite, int] = {}
     batches = examples.batches()
     with torch.inference_mode():
-        for index in progress(batches, total=len(batches), label="mean outputs"):
+        shown = counted(
+            progress,
+            batches,
+            total=len(batches),
+            label="mean outputs",
+            work=lambda index: float(examples.lengths[index].sum()),
+        )
+        for index in shown:
             batch = model.collate(examples, index)
 
             def add(site: AttentionSite, contexts: Tensor, batch: Batch = batch) -> None:
@@ -165,7 +191,15 @@ class Optimal(Replacement):
         rng = np.random.default_rng(self.seed)
         rate = torch.optim.lr_scheduler.LinearLR(adam, 1.0, 0.0, total_iters=self.steps)
         with frozen(model.module), torch.enable_grad():
-            for _ in progress(range(self.steps), total=self.steps, label="optimal outputs"):
+            used = min(_TRAINED_ON, len(examples)) * model.sites.n_heads
+            shown = counted(
+                progress,
+                range(self.steps),
+                total=self.steps,
+                label="optimal outputs",
+                work=lambda step: 2 * used * float(examples.lengths.mean()),
+            )
+            for _ in shown:
                 count = min(_TRAINED_ON, len(examples))
                 batch = model.collate(examples, rng.choice(len(examples), count, replace=False))
                 room = examples.batch_tokens // int(examples.lengths[batch.index].max() * count)
@@ -181,6 +215,14 @@ class Optimal(Replacement):
                 rate.step()
         found = {site: constant.detach() for site, constant in constants().items()}
         return lambda batch: found
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take one pass for the means, and in each step one of some examples for every head."""
+        run = self.steps * size.heads * min(_TRAINED_ON, size.examples) / size.examples
+        return (
+            Passes(forward=1, what="mean outputs"),
+            Passes(forward=run, backward=run, steps=self.steps, what="optimal outputs"),
+        )
 
 
 @dataclass(frozen=True)
@@ -228,6 +270,10 @@ class Resample(Replacement):
             return _outputs(model, model.collate(examples, donors[batch.index]), batch)
 
         return fill
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Run the donors, one for every example."""
+        return (Passes(forward=1, what="donors"),)
 
 
 class Counterfactual(Replacement):

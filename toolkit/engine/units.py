@@ -14,9 +14,10 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.progress import Progress, silent
+from headtool.progress import Counter, Progress, counted, silent
 
 __all__ = [
+    "MASKS_PER_UNIT",
     "Executor",
     "Keep",
     "Store",
@@ -30,7 +31,8 @@ __all__ = [
     "unkept",
 ]
 
-_MASKS_PER_UNIT = 64
+MASKS_PER_UNIT = 64
+"""How many masks a unit holds at most."""
 
 UnitResult = Mapping[str, NDArray[Any]]
 """Arrays by name, all that a unit's work has to say.
@@ -122,8 +124,8 @@ def cut(batches: Sequence[NDArray[np.int64]], n_masks: int = 0) -> list[Unit]:
         How many masks there are; without any, a unit is a batch.
     """
     blocks = [
-        range(start, min(start + _MASKS_PER_UNIT, n_masks))
-        for start in range(0, max(1, n_masks), _MASKS_PER_UNIT)
+        range(start, min(start + MASKS_PER_UNIT, n_masks))
+        for start in range(0, max(1, n_masks), MASKS_PER_UNIT)
     ]
     pairs = [(index, masks) for index in batches for masks in blocks]
     return [Unit(number, index, masks) for number, (index, masks) in enumerate(pairs)]
@@ -155,6 +157,7 @@ def run_units(
     execute: Executor = in_turn,
     store: Store | None = None,
     progress: Progress = silent,
+    work: Callable[[Unit], float] = lambda unit: 0.0,
 ) -> Iterator[tuple[Unit, UnitResult]]:
     """Yield all units with their results: first those that are kept, then as they are finished.
 
@@ -172,6 +175,8 @@ def run_units(
         Keeps finished units; those that it has already are not computed again.
     progress
         Reports progress.
+    work
+        Token-passes of a unit; see `headtool.work`.
     """
     missing = []
     for unit in units:
@@ -179,11 +184,16 @@ def run_units(
         if kept is None:
             missing.append(unit)
         else:
+            if isinstance(progress, Counter):
+                progress.skip(work(unit))
             yield unit, kept
     if not missing:
         return
     done = execute(missing, prepare())
-    for unit, result in progress(done, total=len(missing), label=label):
+    shown = counted(
+        progress, done, total=len(missing), label=label, work=lambda item: work(item[0])
+    )
+    for unit, result in shown:
         if store:
             store.save(unit, result)
         yield unit, result

@@ -10,19 +10,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.data.drawing import LimitOrder
-from headtool.engine.measurement import Measured, measure, resolve
+from headtool.engine.counting import mask_shares, size_of
+from headtool.engine.measurement import Measured, Measures, measure, resolve
 from headtool.engine.provenance import provenance
+from headtool.engine.replacement import Replacement
 from headtool.engine.replacement import replacement as named_replacement
 from headtool.engine.store import store_beside
 from headtool.engine.units import digest
 from headtool.errors import HeadtoolError
 from headtool.experiments.effects import ablation_frame, best_single_heads, whole_values
 from headtool.experiments.inputs import DataLike, ModelSource, encode, open_model, read_data
-from headtool.heads import Head, Kind
+from headtool.experiments.planning import Plan, Sketch, begin
+from headtool.heads import Head, HeadMask, Kind
 from headtool.masks.singles import Ablated, keep_one_masks, single_masks
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 from headtool.results.folders import check_output
 from headtool.results.outcomes import Outcomes
@@ -222,6 +226,7 @@ def ablate(
     source |= measures.described()
     masks = [item.mask for item in ablated]
     description = {**source, "masks": digest([mask.to_json() for mask in masks])}
+    meter = begin(progress, _plan(adapter, examples, masks, measures, filling), adapter, examples)
     with (
         open_workers(workers) as execute,
         contextlib.nullcontext()
@@ -238,7 +243,7 @@ def ablate(
             rescale=rescale,
             store=store,
             execute=execute,
-            progress=progress,
+            progress=meter,
         )
         outcomes = measured.outcomes
         frame = ablation_frame(ablated, outcomes, measures.metrics)
@@ -263,6 +268,23 @@ def ablate(
             )
     whole = whole_values(outcomes, measures.metrics)
     return Ablation(frame, whole, source, measured, best, folder)
+
+
+def _plan(
+    model: ModelAdapter,
+    examples: Examples,
+    masks: Sequence[HeadMask],
+    measures: Measures,
+    filling: Replacement,
+) -> Plan:
+    """What an ablation costs: the whole model, every mask, and what replaces heads."""
+    sketch = Sketch("ablate", model)
+    size = size_of(model, examples, model.sites, measures.metric, measures.search)
+    for passes in filling.cost(size):
+        sketch.add("ablate", passes, examples)
+    share = sum(mask_shares(model, masks)) / len(masks)
+    sketch.masks("ablate", len(masks), examples, measures, share=share, what="masks")
+    return sketch.plan()
 
 
 def heads_to_ablate(

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from headtool.analysis.comparison import Comparison
+from headtool.experiments.comparison_plan import comparison_plan
 from headtool.experiments.drawing import draw
 from headtool.experiments.evaluating import evaluate_chosen
 from headtool.experiments.inputs import DataLike, ModelSource
+from headtool.experiments.planning import begin
 from headtool.experiments.replication import replicate
 from headtool.experiments.request import Request
 from headtool.experiments.selecting import Roster, ScoringRound, choose
@@ -175,17 +177,21 @@ def _run(
 ) -> Comparison:
     """Run all stages that are not finished yet, and write the run and its report."""
     roster = Roster(setup.methods)
+    meter = begin(progress, comparison_plan(setup), setup.model, setup.split.selection)
     with (
         open_workers(workers) as execute,
-        stages(out, setup.description, force=force, execute=execute, progress=progress) as kept,
+        stages(out, setup.description, force=force, execute=execute, progress=meter) as kept,
     ):
         now = ScoringRound.on_selection(setup)
         chosen = choose(setup, kept, roster, now, setup.families)
         found = evaluate_chosen(setup, kept, roster, chosen)
-        halves = subsample(setup, kept, roster)
-        others = replicate(setup, kept, roster, found)
+        with meter.phase("stability"):
+            halves = subsample(setup, kept, roster)
+        with meter.phase("replicates"):
+            others = replicate(setup, kept, roster, found)
         scores = {name: chosen.scores[name] for name in roster.names}
-        against_random = draw(setup, kept, found, others)
+        with meter.phase("draws"):
+            against_random = draw(setup, kept, found, others)
         tables, computed = tabulate(setup, roster, found, halves, others, against_random)
         comparison = Comparison.from_tables(tables, settings_of(setup, scores, computed))
         if out is None:

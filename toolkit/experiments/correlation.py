@@ -13,6 +13,7 @@ from headtool.analysis.importance import Importance
 from headtool.analysis.kinds import of_kinds
 from headtool.analysis.partial_conjunction import replicate
 from headtool.data.drawing import LimitOrder
+from headtool.engine.counting import mask_shares
 from headtool.engine.measurement import measure, resolve
 from headtool.engine.provenance import provenance
 from headtool.errors import HeadtoolError
@@ -27,12 +28,13 @@ from headtool.experiments.inputs import (
     read_data,
 )
 from headtool.experiments.scored_runs import has_outcomes, importance_of, open_any
+from headtool.experiments.planning import Sketch, begin
 from headtool.heads import Head, Kind
 from headtool.masks.singles import single_masks
 from headtool.metrics import metric_of_run
 from headtool.metrics.base import Metric
 from headtool.models.base import ModelAdapter
-from headtool.progress import Progress, silent
+from headtool.progress import Progress, labelled, silent
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import json_rows
 from headtool.schema import TABLES
@@ -159,18 +161,24 @@ def correlate(
     measures = resolve(adapter, metric, search, tokenize=tokenize)
     measured: list[_Measured] = []
     sources: dict[str, Any] = {}
+    encoded = [encode(adapter, text, batch_tokens=batch_tokens, seed=seed) for text in texts]
+    sketch = Sketch("correlate", adapter)
+    share = sum(mask_shares(adapter, masks)) / max(1, len(masks))
+    for text, examples in zip(texts, encoded, strict=True):
+        sketch.masks(text.spec, len(masks), examples, measures, share=share)
+    meter = begin(progress, sketch.plan(), adapter, encoded[0] if encoded else None)
     with open_workers(workers) as execute:
-        for text in texts:
-            examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
-            found = measure(
-                adapter,
-                examples,
-                masks,
-                measures.metric,
-                search=measures.search,
-                execute=execute,
-                progress=progress,
-            )
+        for text, examples in zip(texts, encoded, strict=True):
+            with meter.phase(text.spec):
+                found = measure(
+                    adapter,
+                    examples,
+                    masks,
+                    measures.metric,
+                    search=measures.search,
+                    execute=execute,
+                    progress=labelled(meter, text.spec),
+                )
             measured.append((text.spec, found.outcomes, measures.metric))
             source = provenance(adapter, examples, "correlate", {}, measures.metric.name, seed)
             sources[text.spec] = source | measures.described()

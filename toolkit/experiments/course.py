@@ -17,12 +17,15 @@ from headtool.data.drawing import LimitOrder
 from headtool.engine.measurement import resolve
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import ModelSource, open_model
+from headtool.experiments.planning import Plan, Sketch
 from headtool.experiments.splitting import Split, split_data
 from headtool.experiments.stages import Stages
 from headtool.heads import HeadMask, Kind
 from headtool.masks.order import families, one_shot_closed, tied_closed
 from headtool.methods.base import Method
 from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
+from headtool.progress import labelled, phase
 from headtool.searching import Search
 
 if TYPE_CHECKING:
@@ -122,6 +125,31 @@ class Course:
             curves.append(curve)
         return pd.concat(scores, ignore_index=True), pd.concat(curves, ignore_index=True), sources
 
+    def plan(self, checkpoints: Sequence[tuple[str, str]]) -> tuple[Plan, ModelAdapter, Examples]:
+        """Plan the work from the first checkpoint; the others have the same heads.
+
+        Parameters
+        ----------
+        checkpoints
+            Names and SPECs.
+
+        Returns
+        -------
+        tuple
+            The plan, and what its speed can be timed on.
+        """
+        model = self._open(checkpoints[0][1])
+        given = [self.data], self.select_data
+        split = split_data(model, *given, batch_tokens=self.batch_tokens, seed=self.seed)
+        measures = resolve(model, self.metric, self.search)
+        sites = model.sites.restrict(self.kinds)
+        (family,) = families(sites, self.steps, keep_one=self.keep_one_per_layer, per_kind=False)
+        sketch = Sketch("dynamics", model)
+        for name, _ in checkpoints:
+            sketch.method(f"{name}.scores", self.method, split.selection, sites, measures)
+            sketch.masks(f"{name}.curve", len(family.budgets) - 1, split.first, measures)
+        return sketch.plan(), model, split.selection
+
     def _open(self, spec: str) -> ModelAdapter:
         return open_model(dataclasses.replace(self.loading, spec=spec))
 
@@ -146,18 +174,19 @@ class Course:
         metric = measures.metric
         sites = model.sites.restrict(self.kinds)
         (family,) = families(sites, self.steps, keep_one=self.keep_one_per_layer, per_kind=False)
-        result = kept.scores(
-            f"{name}.scores",
-            lambda: self.method.score(
-                model,
-                split.selection,
-                kinds=self.kinds,
-                metric=metric.name if self.method.uses_metric else None,
-                seed=self.seed,
-                execute=kept.execute,
-                progress=kept.progress,
-            ),
-        )
+        with phase(kept.progress, f"{name}.scores"):
+            result = kept.scores(
+                f"{name}.scores",
+                lambda: self.method.score(
+                    model,
+                    split.selection,
+                    kinds=self.kinds,
+                    metric=metric.name if self.method.uses_metric else None,
+                    seed=self.seed,
+                    execute=kept.execute,
+                    progress=labelled(kept.progress, f"{name}.scores"),
+                ),
+            )
         keys = np.random.default_rng([self.seed, 7]).random((_ORDERS, sites.n_heads))
         orders = tied_closed(family, {"": result.frame}, keys).get(
             "", one_shot_closed(family, result.frame)[None]
@@ -174,14 +203,16 @@ class Course:
             ]
             for closed in orders
         ]
-        outcomes = kept.measure(
-            f"{name}.curve",
-            model,
-            split.first,
-            numbers.masks,
-            metric,
-            search=measures.search,
-        ).outcomes
+        with phase(kept.progress, f"{name}.curve"):
+            outcomes = kept.measure(
+                f"{name}.curve",
+                model,
+                split.first,
+                numbers.masks,
+                metric,
+                search=measures.search,
+                progress=labelled(kept.progress, f"{name}.curve"),
+            ).outcomes
         whole = metric.compute(outcomes.whole)
         masked = [metric.compute(outcomes.row(i)) for i in range(len(numbers.masks))]
         values = np.array([*masked, whole])[places].mean(axis=0)  # -1 is the whole model

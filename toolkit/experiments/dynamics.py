@@ -14,6 +14,7 @@ from headtool.errors import HeadtoolError
 from headtool.experiments.checkpoints import find_checkpoints, stamp
 from headtool.experiments.course import Course
 from headtool.experiments.inputs import DataLike, DataSource, ModelSource, read_data
+from headtool.experiments.planning import begin
 from headtool.experiments.stages import stages
 from headtool.heads import Kind
 from headtool.methods import get_method
@@ -218,9 +219,10 @@ def dynamics(
         "checkpoints": [stamp(spec) for _, spec in found],
         "options": job.described(),
     }
+    meter = begin(progress, *job.plan(found))
     with (
         open_workers(workers) as execute,
-        stages(folder, source, force=force, execute=execute, progress=progress) as kept,
+        stages(folder, source, force=force, execute=execute, progress=meter) as kept,
     ):
         scores, curves, sources = job.run(found, kept)
         course = Dynamics(

@@ -22,7 +22,7 @@ from headtool.masks.curves import CurveMasks, closed_in_order
 from headtool.masks.keeping import by_size, keep_only
 from headtool.masks.order import tied_closed
 from headtool.masks.singles import single_masks
-from headtool.progress import labelled
+from headtool.progress import labelled, phase
 from headtool.results.outcomes import Outcomes
 
 __all__ = ["evaluate_chosen"]
@@ -168,13 +168,14 @@ def _outcomes(
     setup: Setup, kept: Stages, stage: str, spec: str, masks: Sequence[HeadMask]
 ) -> Outcomes:
     """Run masks on the evaluation examples of a data set."""
-    return kept.measure(
-        stage,
-        setup.model,
-        setup.split.evaluation[spec],
-        masks,
-        setup.measures.metric,
-        search=setup.measures.search,
-        chained=None if stage == "curves" else False,
-        progress=labelled(kept.progress, stage),
-    ).outcomes
+    with phase(kept.progress, stage):
+        return kept.measure(
+            stage,
+            setup.model,
+            setup.split.evaluation[spec],
+            masks,
+            setup.measures.metric,
+            search=setup.measures.search,
+            chained=None if stage == "curves" else False,
+            progress=labelled(kept.progress, stage),
+        ).outcomes

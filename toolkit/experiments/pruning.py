@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.data.drawing import LimitOrder
 from headtool.engine.divergence import compared
-from headtool.engine.measurement import measure
+from headtool.engine.measurement import measure, resolve
 from headtool.engine.units import Executor
 from headtool.errors import HeadtoolError, unknown
 from headtool.experiments.choosing import Choice, ScoresLike, open_scores
@@ -22,6 +22,7 @@ from headtool.experiments.inputs import (
     open_model,
     read_data,
 )
+from headtool.experiments.planning import Sketch, begin
 from headtool.heads import AttentionSite, HeadMask
 from headtool.masks.selection import UNITS
 from headtool.metrics import metric_of_model
@@ -36,6 +37,7 @@ from headtool.pruning.smaller import bake as bake_model
 from headtool.pruning.smaller import prune as prune_model
 from headtool.results.folders import check_output
 from headtool.schema import TABLES
+from headtool.work import Passes
 from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
@@ -234,10 +236,17 @@ def prune(
             f"the cut falls among {tied['heads']} heads with equal scores, of which "
             f"{tied['removed']} go: by the loss where ablation measured it, else by the seed"
         )
+    sketch = Sketch("prune", adapter)
+    if examples is not None and rescale is not None:
+        sketch.add("rescale", Passes(forward=2 * len(adapter.sites)), examples)
+    if examples is not None and on_data:
+        sketch.masks("quality", 1, examples, resolve(adapter, metric))
+    meter = begin(progress, sketch.plan(), adapter, examples)
     scales = None
     if rescale is not None:
         assert examples is not None
-        scales = least_squares_scales(adapter, examples, chosen, progress=progress)
+        with meter.phase("rescale"):
+            scales = least_squares_scales(adapter, examples, chosen, progress=meter)
         notes += _note_of_scales(scales, len(examples))
     source = {**choice.described(), "unit": unit, "rescale": rescale, "tied": tied}
     rows: list[dict[str, Any]] = []
@@ -252,8 +261,8 @@ def prune(
             rows += _other_savings(adapter, choose, unit)
     quality = {}
     if on_data and examples is not None:
-        with open_workers(workers) as execute:
-            quality = _quality(adapter, smaller, examples, metric, execute)
+        with open_workers(workers) as execute, meter.phase("quality"):
+            quality = _quality(adapter, smaller, examples, metric, execute, meter)
     if folder is not None:
         if pruned is None:
             removed = [str(head) for head in chosen.closed]
@@ -317,6 +326,7 @@ def _quality(
     examples: Examples,
     metric: str | None,
     execute: Executor,
+    progress: Progress,
 ) -> dict[str, dict[str, float]]:
     """The metric (and the loss) of both models."""
     names = dict.fromkeys([metric_of_model(whole, metric).name, "loss"])
@@ -331,7 +341,9 @@ def _quality(
             continue
         values[name] = {
             part: measured_by.compute(
-                measure(model, examples, [], measured_by, execute=execute).outcomes.whole
+                measure(
+                    model, examples, [], measured_by, execute=execute, progress=progress
+                ).outcomes.whole
             )
             for part, model in (("whole", whole), ("pruned", smaller))
         }

@@ -23,6 +23,7 @@ from headtool.experiments.inputs import (
     open_model,
     read_data,
 )
+from headtool.experiments.planning import Sketch, begin
 from headtool.heads import Kind
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
@@ -33,6 +34,7 @@ from headtool.progress import Progress, silent
 from headtool.results.folders import check_output
 from headtool.results.runs import site_frame, write_run
 from headtool.results.scores import json_rows
+from headtool.work import Passes
 from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
@@ -222,9 +224,12 @@ def roles(
     }
     source = provenance(adapter, examples, "roles", settings, "share", seed) | described
     _check_model(survivors, source)
+    sketch = Sketch("roles", adapter)
+    sketch.add("roles", Passes(forward=1), examples)
+    meter = begin(progress, sketch.plan(), adapter, examples)
     with open_workers(workers) as execute:
         counts, notes = count_roles(
-            pieces, examples, request, parses=parses, seed=seed, execute=execute, progress=progress
+            pieces, examples, request, parses=parses, seed=seed, execute=execute, progress=meter
         )
     source["notes"] = notes
     frame = role_table(counts, thresholds=limits, least=least, correction=correction, alpha=alpha)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.data.drawing import LimitOrder
+from headtool.engine.measurement import resolve
 from headtool.engine.provenance import provenance
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import (
@@ -20,6 +21,7 @@ from headtool.experiments.inputs import (
     open_model,
     read_data,
 )
+from headtool.experiments.planning import Sketch, begin
 from headtool.experiments.stages import Stages, stages
 from headtool.heads import Kind, head_name
 from headtool.methods import get_method
@@ -148,7 +150,7 @@ def score(
     adapter = open_model(model)
     if metric is not None:
         _check_metric(metric, adapter, chosen)
-    adapter.sites.restrict(kinds)  # an error here costs no work
+    sites = adapter.sites.restrict(kinds)  # an error here costs no work
     examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
     description = provenance(
         adapter,
@@ -158,24 +160,29 @@ def score(
         metric or "",
         seed,
     )
+    sketch = Sketch("score", adapter)
+    measures = resolve(adapter, metric)
+    for scorer in chosen:
+        sketch.method(scorer.name, scorer, examples, sites, measures)
+    meter = begin(progress, sketch.plan(), adapter, examples)
     results: list[HeadScores] = []
     seconds: dict[str, float] = {}
     with open_workers(workers) as execute, stages(folder, description, force=force) as kept:
         try:
             for scorer in chosen:
                 started = time.perf_counter()
-                results.append(
-                    scorer.score(
+                with meter.phase(scorer.name):
+                    scored = scorer.score(
                         adapter,
                         examples,
                         kinds=kinds,
                         metric=metric,
                         seed=seed,
                         execute=execute,
-                        progress=progress,
+                        progress=meter,
                         keep=partial(_keep, kept, scorer.name),
                     )
-                )
+                results.append(scored)
                 seconds[scorer.name] = time.perf_counter() - started
                 _warn_of_missing(results[-1])
         except KeyboardInterrupt:

@@ -23,7 +23,7 @@ from headtool.masks.order import Family
 from headtool.methods.base import Method
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
-from headtool.progress import labelled
+from headtool.progress import labelled, phase
 from headtool.results.scores import HeadScores
 
 __all__ = ["Chosen", "Closed", "Roster", "ScoringRound", "choose", "choose_once"]
@@ -274,9 +274,8 @@ def _scores(
             f"{stage}.masks", *arguments, **settings, reuse=not closing, all_stage=all_stage
         )
 
-    scores = kept.scores(
-        stage,
-        lambda: scorer.score(
+    def score() -> HeadScores:
+        return scorer.score(
             now.model,
             now.examples,
             kinds=setup.request.kinds if family is None else family.sites.kinds,
@@ -286,8 +285,10 @@ def _scores(
             measure=measured,
             execute=kept.execute,
             keep=lambda part, compute: kept.keep(f"{stage}.{part}", compute),
-        ),
-    )
+        )
+
+    with phase(kept.progress, stage):
+        scores = kept.scores(stage, score)
     sites = setup.sites if family is None else family.sites
     check_scores(method.name, scores.frame, sites.n_heads)
     return scores
@@ -303,4 +304,5 @@ def _order(
     def rescore(gone: int) -> HeadScores:
         return _scores(setup, kept, now, method, family, gone) if gone else first
 
-    return iterative_order(family, now.model, rescore)
+    with phase(kept.progress, f"{now.name}.{method.name}.steps"):
+        return iterative_order(family, now.model, rescore)

@@ -12,17 +12,20 @@ from numpy.typing import NDArray
 
 from headtool.analysis.sequential import SequentialTest
 from headtool.data.drawing import LimitOrder
+from headtool.engine.counting import mask_shares
 from headtool.engine.evaluation import evaluate
+from headtool.engine.measurement import resolve
 from headtool.engine.provenance import provenance
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
 from headtool.experiments.ablation import ablated_heads, heads_to_ablate
 from headtool.experiments.inputs import DataLike, ModelSource, encode, open_model, read_data
+from headtool.experiments.planning import Sketch, begin
 from headtool.heads import Head, Kind
 from headtool.masks.singles import Ablated
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
-from headtool.progress import Progress, silent
+from headtool.progress import Progress, counted, silent
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run
 from headtool.results.scores import json_rows
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Decider", "SequentialAblation", "ablate_sequentially", "ablate_until_decided"]
+
+_BLOCK = 64  # examples between two looks
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +156,18 @@ def ablate_sequentially(
     }
     source = provenance(adapter, examples, "ablate", settings, "accuracy", seed)
     test = SequentialTest([item.head for item in ablated], margin=margin, total=len(examples))
+    sketch = Sketch("ablate", adapter)
+    share = sum(mask_shares(adapter, [item.mask for item in ablated])) / len(ablated)
+    sketch.masks(
+        *("ablate", len(ablated), examples, resolve(adapter, "accuracy")),
+        share=share,
+        least=min(1.0, _BLOCK / len(examples)),
+        what="until decided",
+    )
+    meter = begin(progress, sketch.plan(), adapter, examples)
     with open_workers(workers) as execute:
         runs = ablate_until_decided(
-            adapter, examples, ablated, test, seed=seed, execute=execute, progress=progress
+            adapter, examples, ablated, test, seed=seed, execute=execute, progress=meter
         )
     frame = test.frame()
     share = runs / (len(ablated) * len(examples))
@@ -189,7 +203,7 @@ def ablate_until_decided(
     decider: Decider,
     *,
     seed: int,
-    block: int = 64,
+    block: int = _BLOCK,
     execute: Executor = in_turn,
     progress: Progress = silent,
 ) -> int:
@@ -226,13 +240,20 @@ def ablate_until_decided(
     order = np.random.default_rng(seed).permutation(len(examples))
     starts = range(0, len(order), block)
     runs = 0
-    for start in progress(starts, total=len(starts), label="ablate"):
+    shares = mask_shares(model, [item.mask for item in ablated])
+    latest = 0.0
+
+    def work(start: int) -> float:
+        return latest
+
+    for start in counted(progress, starts, total=len(starts), label="ablate", work=work):
         active = decider.active
         if not len(active):
             break
         part = examples.take(order[start : start + block])
         masks = [ablated[i].mask for i in active]
         outcomes = evaluate(model, part, masks, execute=execute)
+        latest = float(part.lengths.sum()) * (1 + sum(shares[i] for i in active))
         gold = outcomes.whole["gold"]
         whole = outcomes.whole["prediction"] == gold
         masked = outcomes.masked["prediction"] == gold

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.errors import HeadtoolError, unknown
 from headtool.experiments.inputs import ModelSource, open_model
+from headtool.experiments.planning import Plan, begin, model_cost
 from headtool.heads import HeadMask
 from headtool.masks.selection import from_file
 from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.pruning.smaller import prune
-from headtool.pruning.speed import WORKS, contenders, measure_speed
+from headtool.pruning.speed import WORKS, contenders, measure_speed, timed_passes
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run
 from headtool.results.scores import json_rows
 from headtool.results.versions import versions
+from headtool.work import Phase
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -149,22 +151,30 @@ def speed(
     if beam > 1 and "decode" not in works:
         raise HeadtoolError("`beam` is for `work=decode`; add it, or leave `beam` out")
     models = contenders(whole, smaller)
-    frame = pd.concat(
-        [
-            measure_speed(
-                models,
-                work=name,
-                batch_sizes=batch_sizes,
-                length=length,
-                beam=beam,
-                repetitions=repetitions,
-                warmup=warm_up,
-                progress=progress,
+    runs = (warm_up + repetitions) * len(models)
+    phases = [
+        Phase(name, timed_passes(name, runs=runs, beam=beam), size, size * length, length)
+        for name in works
+        for size in batch_sizes
+    ]
+    plan = Plan("speed", model_cost(whole), tuple(phases), max(batch_sizes) * length)
+    meter = begin(progress, plan, whole)
+    frames = []
+    for name in works:
+        with meter.phase(name):
+            frames.append(
+                measure_speed(
+                    models,
+                    work=name,
+                    batch_sizes=batch_sizes,
+                    length=length,
+                    beam=beam,
+                    repetitions=repetitions,
+                    warmup=warm_up,
+                    progress=meter,
+                )
             )
-            for name in works
-        ],
-        ignore_index=True,
-    )
+    frame = pd.concat(frames, ignore_index=True)
     settings = {"length": length, "beam": beam, "repetitions": repetitions}
     source = _source(whole, smaller, settings)
     if folder is not None:

@@ -18,6 +18,7 @@ from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask, Sites
 
 __all__ = [
+    "SHOWN",
     "CurveMasks",
     "budgets_of",
     "closed_in_order",
@@ -30,7 +31,8 @@ __all__ = [
 Closed = NDArray[np.bool_]
 
 _MOST_STEPS = 100_000
-_SHOWN = 5  # draws of random masks whose curves are shown where comparisons have their own
+SHOWN = 5
+"""Draws of random masks whose curves are shown where comparisons have their own."""
 
 
 def budgets_of(steps: str, heads: int, *, most: int | None = None) -> tuple[int, ...]:
@@ -176,7 +178,7 @@ class CurveMasks:
         rows = 1 if draws is None else draws
         keys = np.random.default_rng([seed, 7]).random((rows, sites.n_heads))
         if draws is None:
-            keys = (keys + np.arange(_SHOWN)[:, None] / _SHOWN) % 1
+            keys = (keys + np.arange(SHOWN)[:, None] / SHOWN) % 1
         free = [random_closed(row, budgets, layers, keep_one=keep_one) for row in keys]
         matched = {
             name: np.array([matched_closed(shut, key, layers) for key in keys]).reshape(

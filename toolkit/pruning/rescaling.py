@@ -35,7 +35,7 @@ from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples
-from headtool.progress import Progress, silent
+from headtool.progress import Progress, counted, silent
 
 __all__ = ["least_squares_scales"]
 
@@ -83,7 +83,10 @@ def least_squares_scales(
         for site in mask.sites
     }
     changed = _in_order(model, examples, scales)
-    for handle in progress(changed, total=len(changed), label="rescale"):
+    each = 2.0 * float(examples.lengths.sum())
+    for handle in counted(
+        progress, changed, total=len(changed), label="rescale", work=lambda handle: each
+    ):
         if scales[handle.site].any():
             scales[handle.site] = _fit(model, examples, handle, scales)
     return scales

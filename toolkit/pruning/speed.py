@@ -24,16 +24,17 @@ from headtool.attention.gating import Gating, intercept
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import Head, HeadMask
 from headtool.models.base import ModelAdapter
-from headtool.progress import Progress, silent
+from headtool.progress import Progress, counted, silent
 from headtool.quiet import no_stderr
 from headtool.schema import TABLES
 from headtool.surgery.history import History
 from headtool.surgery.removal import open_gates
+from headtool.work import Passes
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["WORKS", "Contender", "contenders", "measure_speed", "median_interval"]
+__all__ = ["WORKS", "Contender", "contenders", "measure_speed", "median_interval", "timed_passes"]
 
 WORKS = ("forward", "decode")
 
@@ -110,6 +111,21 @@ def contenders(whole: ModelAdapter, pruned: ModelAdapter) -> list[Contender]:
     ]
 
 
+def timed_passes(work: str, *, runs: int, beam: int) -> Passes:
+    """What is timed, as passes over a batch.
+
+    Parameters
+    ----------
+    work, beam
+        As for `measure_speed`.
+    runs
+        How often.
+    """
+    if work == "decode":
+        return Passes(decoded=runs, beam=beam)
+    return Passes(forward=runs)
+
+
 def measure_speed(
     models: Sequence[Contender],
     *,
@@ -172,7 +188,14 @@ def measure_speed(
             f"`length` (times `beam`) below {_MOST_TOKENS:,}"
         )
     rows: list[dict[str, Any]] = []
-    for size in progress(batch_sizes, total=len(batch_sizes), label=f"speed, {work}"):
+    runs = (max(1, warmup) + repetitions) * len(models)
+    for size in counted(
+        progress,
+        batch_sizes,
+        total=len(batch_sizes),
+        label=f"speed, {work}",
+        work=lambda size: timed_passes(work, runs=runs, beam=beam).weight * size * length,
+    ):
         jobs = [_job(model, work, size, length, beam) for model in models]
         with torch.inference_mode():
             for job in jobs:

@@ -26,6 +26,34 @@ _FURTHER = (
 
 OTHERS = (
     Table(
+        "plan",
+        "a part of a command: what it will cost",
+        "`--dry-run`, `headtool.plan`; in no run",
+        (
+            string("phase", "name of the part; a method's begins with `scores.` in a comparison"),
+            string("what", "what is done, where the part has several things to do; or empty"),
+            integer("examples", "examples", "that the passes are over"),
+            integer("tokens", "tokens", "of these examples, without padding"),
+            number("forward", "passes", "forward passes over all of the examples, at most"),
+            number("backward", "passes", "backward passes, at most"),
+            number("decoded", "passes", "how often all examples are decoded, at most"),
+            integer("steps", "steps", "of an optimiser; their passes are among the others"),
+            integer("units", "units", "of work that can be spread over workers; 0: not cut"),
+            number(
+                "token_passes_least",
+                "token-passes",
+                "tokens once forwards through the whole model, what is taken over from other "
+                "passes left out; a backward pass counts as one, to the weights as two; at least",
+            ),
+            number("token_passes_most", "token-passes", "the same, at most"),
+            number("forward_flops", "operations", "of forward passes and decoding, at most"),
+            number("backward_flops", "operations", "of backward passes, at most"),
+            number("seconds_least", "seconds", "at least, from one batch that was timed"),
+            number("seconds_most", "seconds", "the same, at most"),
+        ),
+        key=("phase", "what"),
+    ),
+    Table(
         "roles",
         "a head and a role: the evidence that it has it",
         "`roles`, `headtool compare --roles`",

@@ -1,0 +1,139 @@
+"""What a comparison will cost: its stages one by one, with what may end early."""
+
+from __future__ import annotations
+
+from headtool.analysis.draw_plan import DrawPlan, inner_points
+from headtool.experiments.planning import Plan, Sketch
+from headtool.experiments.setup import Setup
+from headtool.masks.curves import SHOWN
+from headtool.masks.order import Family
+from headtool.methods.ablation import Ablation
+from headtool.methods.base import Method
+
+__all__ = ["comparison_plan"]
+
+_LEAST_DRAWS, _LEAST_EXAMPLES = 20, 12  # of a comparison with random masks that is soon settled
+
+
+def comparison_plan(setup: Setup) -> Plan:
+    """Plan a comparison, stage by stage.
+
+    Counted at most: masks that several stages share run once, and comparisons with random masks
+    stop once they are settled. Orders of heads that only chance ranks are not counted.
+
+    Parameters
+    ----------
+    setup
+        What the comparison works on.
+    """
+    sketch, request, split = Sketch(setup.name, setup.model), setup.request, setup.split
+    first, *others = split.evaluation.values()
+    methods, sites = setup.methods, setup.sites
+    steps = sum(_inner(family) for family in setup.families) if request.iterative else 0
+    for method in methods:
+        sketch.method(f"scores.{method.name}", method, split.selection, sites, setup.measures)
+        if steps:
+            name = f"scores.{method.name}.steps"
+            sketch.method(name, method, split.selection, sites, setup.measures, times=steps)
+    share = _single_share(setup)
+    if setup.name == "compare":
+        sketch.masks("singles", sites.n_heads, first, setup.measures, share=share)
+        for method in methods:
+            if _shares_masks(method):
+                continue
+            name = f"again.{method.name}"
+            scorer = method.scores_only()
+            sketch.method(name, scorer, first, sites, setup.measures)
+            if request.iterative:
+                inner = _inner(setup.families[0])
+                sketch.method(f"{name}.steps", scorer, first, sites, setup.measures, times=inner)
+    sketch.masks("curves", _curve_masks(setup), first, setup.measures)
+    for number, examples in enumerate(others if setup.name == "compare" else (), start=2):
+        name = f"singles.{number}"
+        sketch.masks(name, sites.n_heads, examples, setup.measures, share=share)
+    if request.stability:
+        inner = 1 + (_inner(setup.families[0]) if request.iterative else 0)
+        for method in methods:
+            if not _shares_masks(method) or request.iterative:
+                times = request.stability * inner / 2
+                scorer = method.scores_only()
+                sketch.method(
+                    "stability", scorer, split.selection, sites, setup.measures, times=times
+                )
+    for replicate in setup.replicates:
+        part = replicate.split
+        for method in methods:
+            sketch.method("replicates", method, part.selection, sites, setup.measures)
+            if request.iterative:
+                inner = _inner(setup.families[0])
+                sketch.method(
+                    "replicates", method, part.selection, sites, setup.measures, times=inner
+                )
+        own = len(methods) + _random_masks(setup)
+        masks = _inner(setup.families[0]) * own
+        sketch.masks("replicates", masks, part.first, setup.measures)
+    if request.draws is None:
+        for family in setup.families:
+            _draws(setup, sketch, family)
+    return sketch.plan()
+
+
+def _inner(family: Family) -> int:
+    """Points of a curve that close some heads."""
+    return sum(budget > 0 for budget in family.budgets)
+
+
+def _single_share(setup: Setup) -> float:
+    """Share of a forward pass that closing one head takes on average."""
+    from headtool.engine.counting import size_of
+
+    return size_of(setup.model, setup.split.first, setup.sites, setup.measures.metric).share
+
+
+def _shares_masks(method: Method) -> bool:
+    """Whether a method runs the masks of single heads, which run once for whoever wants them."""
+    return isinstance(method, Ablation) and method.replacement == "zero"
+
+
+def _random_masks(setup: Setup) -> int:
+    """Random masks at a point of the curves: the shown ones, or all that were asked for."""
+    if setup.request.draws is None:
+        return SHOWN
+    return setup.request.draws * (1 + len(setup.methods))
+
+
+def _curve_masks(setup: Setup) -> int:
+    """Masks of all curves, those of selecting on the evaluation examples included."""
+    count = 0
+    for number, family in enumerate(setup.families):
+        inner = _inner(family)
+        count += inner * (len(setup.methods) + _random_masks(setup))
+        if number == 0 and setup.name == "compare":
+            points = len(inner_points(family.budgets, family.sites.n_heads))
+            few = setup.request.draws is None
+            count += len(setup.methods) * (points if few else inner)
+    return count
+
+
+def _draws(setup: Setup, sketch: Sketch, family: Family) -> None:
+    """Random masks that methods are compared with: common ones, and those of each one's layers."""
+    first, methods = setup.split.first, len(setup.methods)
+    planned = DrawPlan.of(
+        family.budgets,
+        family.sites.n_heads,
+        [""] * len(first),
+        methods=methods,
+        alpha=setup.request.alpha,
+        seed=setup.request.seed,
+    )
+    if planned is None:
+        return
+    models = 1 + (len(setup.replicates) if family is setup.families[0] else 0)
+    part = planned.examples / len(first)
+    most = part * planned.most * (1 + methods)
+    soon = min(_LEAST_DRAWS, planned.most) * min(_LEAST_EXAMPLES, planned.examples) / len(first)
+    sketch.masks(
+        *("draws", most * models, first, setup.measures),
+        least=min(1.0, soon / most),
+        what=f"{family.kind}: at most {planned.most} draws of each sort",
+    )

@@ -1,0 +1,399 @@
+"""What a command will cost, before it begins: what ``--dry-run`` and `headtool.plan` say."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headtool.engine.counting import phase_of, size_of
+from headtool.engine.measurement import Measures
+from headtool.engine.metering import Meter
+from headtool.heads import Sites
+from headtool.methods.base import Method
+from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
+from headtool.progress import Progress
+from headtool.results.scores import json_rows
+from headtool.schema import TABLES
+from headtool.work import Passes, Phase
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["ModelCost", "Plan", "Planned", "Sketch", "begin", "model_cost"]
+
+_KEPT = 34  # bytes a token and unit of width that a layer keeps in half precision for the backward
+_MAPS = 5  # the same for each pair of tokens and head (Korthikanti et al. 2022, eq. 2)
+_QUICK = 0.5  # seconds; where one example takes longer than this, no whole batch is timed
+
+
+@dataclass(frozen=True)
+class ModelCost:
+    """What one forward pass of a model takes.
+
+    Attributes
+    ----------
+    spec
+        The model.
+    device
+        Where it is.
+    parameters, bytes
+        Number and size of its weights.
+    linear
+        Weights that take part in matrix products: each costs two operations a token.
+    width
+        Channels of all heads together, over all layers: each costs four operations for every pair
+        of tokens.
+    heads, layers
+        Heads, and sites that they belong to.
+    outputs
+        Largest number of outputs of any layer, such as the size of the vocabulary.
+    """
+
+    spec: str
+    device: str
+    parameters: int
+    bytes: int
+    linear: int
+    width: int
+    heads: int
+    layers: int
+    outputs: int
+
+    def flops(self, length: float) -> float:
+        """Operations of a forward pass for a token of an example of `length` tokens."""
+        return 2.0 * self.linear + 4.0 * self.width * length
+
+    def memory(self, batch_tokens: int, length: float, *, backward: bool) -> float:
+        """Estimate the peak memory in bytes: weights, what a batch keeps, and its outputs.
+
+        Parameters
+        ----------
+        batch_tokens
+            Tokens in a batch.
+        length
+            Tokens of an example.
+        backward
+            Whether gradients are taken, for which every layer keeps what it computed.
+        """
+        wide = self.bytes / max(1, self.parameters) / 2  # against half precision
+        hidden = self.width / max(1, self.layers)
+        heads = self.heads / max(1, self.layers)
+        layer = batch_tokens * (_KEPT * hidden + _MAPS * heads * length) * wide
+        outputs = batch_tokens * self.outputs * 4 * (3 if backward else 2)
+        return self.bytes + layer * (self.layers if backward else 1) + outputs
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What a command will cost.
+
+    Attributes
+    ----------
+    command
+        Its name.
+    model
+        What a forward pass takes.
+    phases
+        Its parts in their order. A phase may end early; then it has a least and a most.
+    batch_tokens
+        Tokens in a batch.
+    unknown
+        What nobody declared the cost of, such as methods of other packages.
+    speed
+        Token-passes a second as timed on one batch here; NaN if nothing was timed.
+    workers
+        Over how many workers the units are spread.
+    """
+
+    command: str
+    model: ModelCost
+    phases: tuple[Phase, ...]
+    batch_tokens: int
+    unknown: tuple[str, ...] = ()
+    speed: float = math.nan
+    workers: int = 1
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """A row per phase: the table ``plan`` of `headtool.schema`."""
+        return TABLES["plan"].frame(self._row(phase) for phase in self.phases)
+
+    @property
+    def total(self) -> dict[str, float]:
+        """Sums over the phases: passes, token-passes, operations, memory and time."""
+        rows = [self._row(phase) for phase in self.phases]
+        names = (
+            *("forward", "backward", "decoded", "steps", "units"),
+            *("forward_flops", "backward_flops", "token_passes_least", "token_passes_most"),
+            *("seconds_least", "seconds_most"),
+        )
+        found: dict[str, float] = {name: sum(row[name] for row in rows) for name in names}
+        if not rows:
+            found |= {"seconds_least": 0.0, "seconds_most": 0.0}
+        return {**found, "memory": self.memory, "parameters": self.model.parameters}
+
+    @property
+    def memory(self) -> float:
+        """Peak memory in bytes, estimated: of one worker, and of the phase that takes most."""
+        found = [float(self.model.bytes)]
+        for phase in self.phases:
+            backward = phase.passes.backward > 0
+            batch = max(self.batch_tokens, phase.length)
+            found.append(self.model.memory(int(batch), phase.length, backward=backward))
+        return max(found)
+
+    def document(self) -> dict[str, Any]:
+        """Return the plan as JSON can hold it, in the format ``headtool/plan/1``."""
+        return {
+            "schema": "headtool/plan/1",
+            "command": self.command,
+            "model": {"spec": self.model.spec, "device": self.model.device},
+            "workers": self.workers,
+            "total": {
+                name: None if math.isnan(value) else value for name, value in self.total.items()
+            },
+            "unknown": list(self.unknown),
+            "plan": json_rows(self.frame),
+        }
+
+    def _row(self, phase: Phase) -> dict[str, Any]:
+        passes, flops = phase.passes, self.model.flops(phase.length)
+        decoded = passes.decoded * (1 + passes.beam)
+        backward = passes.backward * (2 if passes.weights else 1)
+        units = max(1, phase.units)
+        # Whoever has one unit more than others is waited for.
+        uneven = math.ceil(units / self.workers) / units if phase.units else 1.0
+        return {
+            "phase": phase.name,
+            "what": passes.what,
+            "examples": phase.examples,
+            "tokens": phase.tokens,
+            "forward": passes.forward,
+            "backward": passes.backward,
+            "decoded": passes.decoded,
+            "steps": passes.steps,
+            "units": phase.units,
+            "token_passes_least": phase.least,
+            "token_passes_most": phase.most,
+            "forward_flops": flops * phase.tokens * (passes.forward * passes.share + decoded),
+            "backward_flops": flops * phase.tokens * backward,
+            "seconds_least": phase.least / self.speed * uneven,
+            "seconds_most": phase.most / self.speed * uneven,
+        }
+
+    def timed(self, model: ModelAdapter, examples: Examples) -> Plan:
+        """Time the model on one batch; the same plan with the speed.
+
+        Parameters
+        ----------
+        model, examples
+            The model and some of its data.
+        """
+        return replace(self, speed=_speed(model, examples))
+
+
+class Sketch:
+    """Puts a plan together, part by part in their order.
+
+    Parameters
+    ----------
+    command
+        Name of the command.
+    model
+        The model that it runs.
+    """
+
+    def __init__(self, command: str, model: ModelAdapter) -> None:
+        self.command, self.model = command, model
+        self._phases: list[Phase] = []
+        self._unknown: list[str] = []
+        self._batch_tokens = 1
+
+    def add(self, name: str, passes: Passes, examples: Examples, *, masks: int = 0) -> None:
+        """Add passes.
+
+        Parameters
+        ----------
+        name
+            Name of the phase.
+        passes, examples, masks
+            As for `headtool.engine.counting.phase_of`.
+        """
+        self._batch_tokens = max(self._batch_tokens, examples.batch_tokens)
+        self._phases.append(phase_of(name, passes, examples, masks=masks))
+
+    def masks(
+        self,
+        name: str,
+        masks: float,
+        examples: Examples,
+        measures: Measures,
+        *,
+        share: float = 1.0,
+        least: float = 1.0,
+        what: str = "",
+    ) -> None:
+        """Add runs of the whole model and of masks, decoded where the metric needs that.
+
+        Parameters
+        ----------
+        name, examples
+            As for `add`.
+        masks
+            How many masks.
+        measures
+            What they are measured by.
+        share, least, what
+            As in `headtool.work.Passes`; the share is that of a masked pass.
+        """
+        number = math.ceil(masks)
+        if measures.search is not None:
+            beam = measures.search.beam or 1
+            passes = Passes(decoded=1 + masks, beam=beam, least=least, what=what)
+        else:
+            passes = Passes(
+                forward=1 + masks,
+                share=(1 + masks * share) / (1 + masks),
+                least=least,
+                what=what,
+            )
+        self.add(name, passes, examples, masks=number)
+
+    def method(
+        self,
+        name: str,
+        method: Method,
+        examples: Examples,
+        sites: Sites,
+        measures: Measures,
+        *,
+        times: float = 1.0,
+    ) -> None:
+        """Add what a method declares; see `headtool.methods.base.Method.cost`.
+
+        Parameters
+        ----------
+        name, examples
+            As for `add`.
+        method
+            The method.
+        sites, measures
+            Whose heads are scored, and what the model is measured by.
+        times
+            How often.
+        """
+        size = size_of(self.model, examples, sites, measures.metric, measures.search)
+        declared = method.cost(size)
+        if declared is None:
+            self._unknown.append(name)
+            return
+        for passes in declared:
+            masks = round(max(passes.forward, passes.decoded)) if not passes.backward else 0
+            self.add(name, passes.times(times), examples, masks=masks)
+
+    def plan(self) -> Plan:
+        """Return the plan."""
+        return Plan(
+            self.command,
+            model_cost(self.model),
+            tuple(self._phases),
+            self._batch_tokens,
+            tuple(self._unknown),
+        )
+
+
+class Planned(Exception):  # noqa: N818 - no error
+    """Carries a plan out of a command that was only to make one; see `headtool.plan`."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__(plan.command)
+        self.plan = plan
+
+
+def begin(
+    progress: Progress, plan: Plan, model: ModelAdapter, data: Examples | None = None
+) -> Meter:
+    """Tell the plan to whoever shows progress, and count the work against it from here on.
+
+    Parameters
+    ----------
+    progress
+        What was given to the command. If it has a method `planned`, it gets the plan, and may end
+        the command there by raising `Planned`.
+    plan
+        The plan.
+    model, data
+        What the speed is timed on, if that is asked for; without data it is not.
+
+    Returns
+    -------
+    Meter
+        Progress for everything that the command does.
+    """
+    told: Callable[..., None] | None = getattr(progress, "planned", None)
+    if told is not None:
+        told(plan, lambda: plan if data is None else plan.timed(model, data))
+    return Meter(plan.phases, progress)
+
+
+def model_cost(model: ModelAdapter) -> ModelCost:
+    """Count what a forward pass of a model takes, from the shapes of its weights.
+
+    Every weight of a linear layer takes a multiplication and an addition for each token, so do the
+    scores and the sums of attention for each pair of tokens. Embeddings that are looked up cost
+    nothing. Norms and activations are left out.
+    """
+    from torch import nn
+
+    weights = list(model.module.parameters())
+    looked_up = {
+        id(part.weight) for part in model.module.modules() if isinstance(part, nn.Embedding)
+    }
+    linear = outputs = 0
+    for part in model.module.modules():
+        for weight in part.parameters(recurse=False):
+            if weight.ndim != 2 or isinstance(part, nn.Embedding):
+                continue
+            linear += weight.numel()
+            # A vocabulary that is shared with the embeddings counts as what it is here: outputs.
+            is_output = id(weight) in looked_up or isinstance(part, nn.Linear)
+            outputs = max(outputs, weight.shape[0] if is_output else 0)
+    return ModelCost(
+        model.spec,
+        str(model.device),
+        sum(weight.numel() for weight in weights),
+        sum(weight.numel() * weight.element_size() for weight in weights),
+        linear,
+        sum(site.n_heads * site.head_dim for site in model.sites),
+        model.sites.n_heads,
+        len(model.sites),
+        outputs if model.task in ("causal-lm", "masked-lm", "seq2seq") else len(model.labels) or 1,
+    )
+
+
+def _speed(model: ModelAdapter, examples: Examples) -> float:
+    """Token-passes a second: on the shortest example, and on a middle batch where that is quick."""
+    import torch
+
+    order = np.argsort(examples.lengths, kind="stable")
+    batches = examples.batches()
+    with torch.inference_mode():
+        speed = _once(model, examples, order[:1])
+        middle = batches[len(batches) // 2]
+        if float(examples.lengths[middle].sum()) / speed < 60 * _QUICK:
+            _once(model, examples, middle[:1])
+            speed = max(_once(model, examples, middle) for _ in range(2))
+    return speed
+
+
+def _once(model: ModelAdapter, examples: Examples, index: Any) -> float:
+    started = time.perf_counter()
+    result = model.forward(model.collate(examples, index))
+    float(result.losses.sum())  # until it is there, also on a GPU
+    return float(examples.lengths[index].sum()) / (time.perf_counter() - started)
