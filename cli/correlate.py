@@ -7,7 +7,14 @@ from typing import Annotated, Any
 
 import typer
 
-from headtool.cli.groups import CostOptions, DataOptions, LoadOptions, PrintOptions, SearchOptions, command
+from headtool.cli.groups import (
+    CostOptions,
+    DataOptions,
+    LoadOptions,
+    PrintOptions,
+    SearchOptions,
+    command,
+)
 from headtool.cli.options import Kinds, Model, chosen_kinds
 from headtool.cli.searching import Tokenize
 from headtool.cli.worker_options import WorkerOptions

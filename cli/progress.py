@@ -149,7 +149,13 @@ class Bar:
             self._live = Progress(*columns, console=self._console, transient=True)
             self._live.start()
             self._task = self._live.add_task(name, total=1.0, left="", standing="")
-        self._live.update(self._task, description=name, completed=share, left=_range(left), standing=self._standing(" "))
+        self._live.update(
+            self._task,
+            description=name,
+            completed=share,
+            left=_range(left),
+            standing=self._standing(" "),
+        )
 
     def _standing(self, before: str) -> str:
         """How the work stands, if there is anything to say."""

@@ -8,7 +8,14 @@ from typing import Annotated
 import typer
 
 from headtool.cli.console import this_command
-from headtool.cli.groups import CostOptions, DataOptions, LoadOptions, PrintOptions, RunOptions, command
+from headtool.cli.groups import (
+    CostOptions,
+    DataOptions,
+    LoadOptions,
+    PrintOptions,
+    RunOptions,
+    command,
+)
 from headtool.cli.options import Data, Kinds, Model, chosen_kinds, split_names, whole_number
 from headtool.cli.worker_options import WorkerOptions
 from headtool.errors import HeadtoolError

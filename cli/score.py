@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from headtool.cli.console import this_command
-from headtool.cli.groups import CostOptions, DataOptions, LoadOptions, PrintOptions, RunOptions, command
+from headtool.cli.groups import (
+    CostOptions,
+    DataOptions,
+    LoadOptions,
+    PrintOptions,
+    RunOptions,
+    command,
+)
 from headtool.cli.options import (
     Data,
     Kinds,

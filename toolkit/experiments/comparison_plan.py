@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from headtool.analysis.draw_plan import DrawPlan, inner_points
+from headtool.experiments.evaluating import BAND
 from headtool.experiments.planning import Plan, Sketch
 from headtool.experiments.setup import Setup
 from headtool.masks.curves import SHOWN
+from headtool.masks.keeping import keep_only
 from headtool.masks.order import Family
 from headtool.methods.ablation import Ablation
 from headtool.methods.base import Method
@@ -104,13 +106,19 @@ def _random_masks(setup: Setup) -> int:
 
 def _curve_masks(setup: Setup) -> int:
     """Masks of all curves, those of selecting on the evaluation examples included."""
-    count = 0
+    count, request = 0, setup.request
+    if request.faithfulness and not request.keep_one_per_layer:
+        shown = SHOWN if request.draws is None else min(request.draws, BAND)
+        for plain, family in zip(setup.families, map(keep_only, setup.families), strict=True):
+            # A method's own points are those of its pruning curve, but for new budgets.
+            new = set(family.budgets) - (set() if request.absolute else set(plain.budgets))
+            count += len(new - {0}) * len(setup.methods) + _inner(family) * shown
     for number, family in enumerate(setup.families):
         inner = _inner(family)
         count += inner * (len(setup.methods) + _random_masks(setup))
         if number == 0 and setup.name == "compare":
             points = len(inner_points(family.budgets, family.sites.n_heads))
-            few = setup.request.draws is None
+            few = request.draws is None
             count += len(setup.methods) * (points if few else inner)
     return count
 

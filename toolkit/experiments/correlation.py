@@ -27,8 +27,8 @@ from headtool.experiments.inputs import (
     open_model,
     read_data,
 )
-from headtool.experiments.scored_runs import has_outcomes, importance_of, open_any
 from headtool.experiments.planning import Sketch, begin
+from headtool.experiments.scored_runs import has_outcomes, importance_of, open_any
 from headtool.heads import Head, Kind
 from headtool.masks.singles import single_masks
 from headtool.metrics import metric_of_run

@@ -25,9 +25,10 @@ from headtool.masks.singles import single_masks
 from headtool.progress import labelled, phase
 from headtool.results.outcomes import Outcomes
 
-__all__ = ["evaluate_chosen"]
+__all__ = ["BAND", "evaluate_chosen"]
 
-_BAND = 20  # random rankings whose keep-only curves make a band
+BAND = 20
+"""Random rankings whose keep-only curves make a band, at most."""
 
 
 def evaluate_chosen(setup: Setup, kept: Stages, roster: Roster, chosen: Chosen) -> Findings:
@@ -146,7 +147,7 @@ def _keep_only(setup: Setup, roster: Roster, chosen: Chosen) -> list[CurveMasks]
                 name: closed_in_order(order, family.budgets, family.sites.n_heads)
                 for name, order in orders.items()
             },
-            draws=request.draws if request.draws is None else min(request.draws, _BAND),
+            draws=request.draws if request.draws is None else min(request.draws, BAND),
             keep_one=False,
             seed=request.seed,
         )
