@@ -305,6 +305,10 @@ class Counterfactual(Replacement):
 
         return fill
 
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Run the corrupted texts."""
+        return (Passes(forward=1, what="corrupted texts"),)
+
 
 def _outputs(model: ModelAdapter, donors: Batch, batch: Batch) -> dict[AttentionSite, Tensor]:
     """The heads' outputs on a batch of donors, as wide as those of the batch they are for."""
