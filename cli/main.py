@@ -28,6 +28,7 @@ from headtool.cli import (
     show,
     significance,
     speed,
+    validate,
 )
 from headtool.cli.console import complain, note, this_command
 from headtool.cli.fields import set_command
@@ -110,6 +111,7 @@ app.command("speed", epilog=speed.EXAMPLES)(speed.speed)
 app.command("test", epilog=significance.EXAMPLES)(significance.significance)
 app.command("import", epilog=exchange.IMPORT_EXAMPLES)(exchange.importing)
 app.command("export", epilog=exchange.EXPORT_EXAMPLES)(exchange.exporting)
+app.command("validate", epilog=validate.EXAMPLES)(validate.validate)
 app.command("show", epilog=show.EXAMPLES)(show.show)
 app.command("env", epilog=env.EXAMPLES)(env.env)
 

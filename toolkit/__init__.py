@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from headtool.experiments.showing import Shown, show
     from headtool.experiments.significance import CompatVerdicts, Verdicts, test, test_as
     from headtool.experiments.speed import Speed, speed
+    from headtool.experiments.validation import Validation, validate
     from headtool.heads import AttentionSite, Head, HeadMask
     from headtool.methods import get_method, method_names
     from headtool.metrics import get_metric
@@ -93,6 +94,7 @@ __all__ = [
     "Shown",
     "Speed",
     "TextData",
+    "Validation",
     "Verdicts",
     "Workers",
     "ablate",
@@ -128,6 +130,7 @@ __all__ = [
     "speed",
     "test",
     "test_as",
+    "validate",
     "write_report",
 ]
 
@@ -161,6 +164,7 @@ _HOMES = {
     "SequentialAblation": "headtool.experiments.sequential",
     "Speed": "headtool.experiments.speed",
     "TextData": "headtool.data",
+    "Validation": "headtool.experiments.validation",
     "Verdicts": "headtool.experiments.significance",
     "Workers": "headtool.workers.pool",
     "ablate": "headtool.experiments.ablation",
@@ -197,6 +201,7 @@ _HOMES = {
     "speed": "headtool.experiments.speed",
     "test": "headtool.experiments.significance",
     "test_as": "headtool.experiments.significance",
+    "validate": "headtool.experiments.validation",
     "write_report": "headtool.reports.writing",
 }
 

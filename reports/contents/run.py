@@ -27,6 +27,7 @@ _SHOWN = (
     *(name for name in COMPARISON_TABLES if name not in ("sites", "curve_draws")),
     *("sequential", "best", "gates.sweep", "gates.evaluation", "dsp.evaluation"),
     *("checkpoint_curves", "prunability", "rank_stability"),
+    *("validation", "validation_heads"),
 )
 _MEASURES = {
     "bleu": "BLEU",
@@ -195,7 +196,9 @@ def read_contents(folder: Path) -> Contents:
     run = read_run(folder)
     provenance = run.manifest["provenance"]
     kind = command_of(provenance)
-    settings = provenance[kind] if kind in ("compare", "curve") else _settings(provenance)
+    settings = (
+        provenance[kind] if kind in ("compare", "curve", "validate") else _settings(provenance)
+    )
     tables = {}
     for name in _SHOWN:
         if name in run.names:
@@ -206,7 +209,7 @@ def read_contents(folder: Path) -> Contents:
         held = ", ".join(run.names) or "none"
         raise HeadtoolError(
             f"{folder} has no table that a report can show (it has: {held}); give a run of "
-            "compare, curve, score, ablate, roles or dynamics"
+            "compare, curve, score, ablate, roles, dynamics or validate"
         )
     return Contents(run, kind, tables, settings)
 
@@ -288,7 +291,7 @@ def command_of(provenance: Mapping[str, Any]) -> str:
     provenance
         As the manifest has it.
     """
-    for name in ("compare", "curve", "roles", "dynamics"):
+    for name in ("compare", "curve", "roles", "dynamics", "validate"):
         if name in provenance:
             return name
     if "sequential" in provenance or "ablate" in provenance:

@@ -27,7 +27,8 @@ from headtool.reports.sections.relations import agreement_section, data_section
 from headtool.reports.sections.replicates import replicate_section
 from headtool.reports.sections.roles import roles_section
 from headtool.reports.sections.stability import stability_section
-from headtool.reports.wording.words import how_drawn, listed, names, number, sentence
+from headtool.reports.sections.validation import validation_section
+from headtool.reports.wording.words import count, how_drawn, listed, names, number, sentence
 
 __all__ = ["Page", "build_page", "opening", "origin", "subtitle"]
 
@@ -100,6 +101,7 @@ def build_page(contents: Contents) -> Page:
             additivity_section(contents, details.get("additivity", [])),
             gates_section(contents),
             dynamics_section(contents),
+            validation_section(contents),
         )
         if section is not None
     ]
@@ -111,7 +113,7 @@ def build_page(contents: Contents) -> Page:
     for section in sections:
         data |= section.data
     return Page(
-        title=f"Attention heads of {names([contents.model])[contents.model] or 'a model'}",
+        title=_title(contents),
         subtitle=subtitle(contents),
         created=contents.created.partition("T")[0],
         headline=headline(contents),
@@ -131,6 +133,12 @@ def build_page(contents: Contents) -> Page:
     )
 
 
+def _title(contents: Contents) -> str:
+    if contents.kind == "validate":
+        return "Scoring methods on heads whose work is known"
+    return f"Attention heads of {names([contents.model])[contents.model] or 'a model'}"
+
+
 def opening(contents: Contents) -> list[str]:
     """What was found: the opening paragraph, and one on how the methods and data sets compare."""
     first = ("heads", "important", "curves", "winner")
@@ -145,6 +153,9 @@ def opening(contents: Contents) -> list[str]:
 def subtitle(contents: Contents) -> str:
     """What was compared, in a line."""
     parts = []
+    if contents.kind == "validate":
+        models, limit = len(contents.settings["models"]), contents.settings["limit"]
+        return f"{count(models, 'planted model')}, {count(limit, 'example')} each"
     if len(contents.methods) > 1:
         parts.append(listed(contents.methods) + " compared" * (contents.kind == "compare"))
     elif contents.methods:

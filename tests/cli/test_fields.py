@@ -34,6 +34,8 @@ COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
         ("prune --mask none.json", "no such file: none.json; check --mask"),
         ("roles --alpha 1", "--alpha must be between 0 and 1, got 1"),
         ("score --out .", "which a run would replace; choose another --out"),
+        ("validate --methods magnitude --out .", "which a run would replace; choose another --out"),
+        ("validate --set gradient.granularity=example", "--set is for methods that --methods"),
         ("speed --mask none.json", "no such file: none.json; check --mask"),
     ],
 )

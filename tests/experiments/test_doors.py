@@ -182,6 +182,19 @@ def test_speed(headtool: Any, place: Place) -> None:
         assert [row[name] for name in same] == [other[name] for name in same]
 
 
+def test_validate(headtool: Any, place: Place) -> None:
+    """Times differ from run to run; all else is the same."""
+    command = "validate --methods magnitude,taylor --set taylor.granularity=element"
+    document = printed(headtool, f"{command} --models 2 --limit 8 --seed 3", place)
+    methods = ["magnitude", door.get_method("taylor")(granularity="element")]
+    found = door.validate(methods, models=2, limit=8, seed=3).document()
+    assert document["provenance"] == found["provenance"]
+    assert document["heads"] == found["heads"]
+    for row, other in zip(document["validation"], found["validation"], strict=True):
+        assert row | {"seconds": 0} == other | {"seconds": 0}
+    assert {row["variant"] for row in found["validation"]} == {"", "granularity=element"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("format", ["html", "markdown"])
 def test_report(headtool: Any, place: Place, format: str) -> None:
@@ -197,7 +210,7 @@ def test_report(headtool: Any, place: Place, format: str) -> None:
 def test_every_command_is_compared() -> None:
     commands = {str(command.name) for command in app.registered_commands}
     compared = {command.split()[0] for command, _ in CASES}
-    assert compared | {"speed", "report"} == commands
+    assert compared | {"speed", "validate", "report"} == commands
 
 
 RUN_A_MODEL: list[Callable[..., Any]] = [

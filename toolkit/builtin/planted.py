@@ -1,6 +1,6 @@
 """The built-in model whose heads' work is known, its data, and the truth about its heads.
 
-A text names three things, says twelve syllables, asks about the things in some order, and says the
+A text names three things, says eight syllables, asks about the things in some order, and says the
 syllables again::
 
     Peru cow plum ke lo da ni ... colour purple capital Lima sound moo ke lo da ni ...
@@ -17,7 +17,7 @@ necessary          a head that looks at the previous token, and an induction hea
 interchangeable    two heads that answer the questions; either does it alone
 harmful            a head that wants to say the current token again, which is never right
 constant           a head of large constant output that nothing reads
-idle               six heads that put out what nearly nothing reads
+idle               six heads of large weights that have hardly an effect, good or bad
 =================  ===============================================================================
 
 Any set of heads with both necessary and one of the interchangeable heads is sufficient, whether
@@ -69,7 +69,7 @@ TOLERANCE = 0.05
 """Loss in nats per token, of about 1.5 that the heads are worth, within which heads suffice."""
 
 _SIZE = 256
-_SYLLABLES = 12
+_SYLLABLES = 8
 _SPEC = "builtin:planted"
 
 

@@ -13,13 +13,16 @@ output     16  the code of the token to come; only this is read by the unembeddi
 start       1  whether this is the first position, where heads look that find nothing
 topic       3  whether the token is a thing of one of the three sorts
 question    3  whether it asks for one of them
-idle       22  what idle heads and the feed-forward layers write and read
+claim      12  answers, as the answering heads give them
+idle       10  what idle heads and the feed-forward layers write and read
 constant    2  what the head of constant output writes, and nothing reads
 =======  ====  =====================================================================================
 
 Codes of tokens are the 80 vectors of five mutually unbiased bases of 16 dimensions: two of them are
 orthogonal, or their inner product is 1/4. Layer norms are made linear by a large epsilon, so
-that no head works by scaling others. Heads are turned at random inside their own
+that no head works by scaling others. The last feed-forward layer turns a claim, made once or twice,
+into the same answer: either of the answering heads is enough, and a faint claim is no answer. Heads
+are turned at random inside their own
 dimensions, which changes nothing of what they do.
 """
 
@@ -51,7 +54,8 @@ _SIZES = {
     "start": 1,
     "topic": 3,
     "question": 3,
-    "idle": 22,
+    "claim": 12,
+    "idle": 10,
     "constant": 2,
 }
 _SPECIAL = ("<s>", "<unk>", "<pad>")
@@ -60,11 +64,14 @@ _FREQUENCIES = (4, 13, 31, 38, 39, 49, 50, 56)
 
 _EPSILON = 1e8
 
-_COPY, _ANSWER, _REPEAT = 8.0, 28.0, 2.5
-"""Logits that the induction head, each answering head and the harmful head give to their tokens."""
+_COPY, _ANSWER, _REPEAT = 8.0, 8.0, 2.5
+"""Logits that the induction head, a claimed answer and the harmful head give to their tokens."""
 
-_NOISE = 0.02
-"""Standard deviation of the logits that an idle head adds, which are noise."""
+_FAINT, _FULL, _STEEP = 0.4, 0.7, 20.0
+"""From where a claim begins to be heard, from where it is heard in full, and the slope between."""
+
+_HINT = 0.03, 0.1
+"""Logits that an idle head gives to the token that it happens to look at, or takes from it."""
 
 
 def vocabulary() -> tuple[str, ...]:
@@ -137,12 +144,9 @@ def weights(known: Truth) -> dict[str, Array]:
         )
         state[f"{name}.attn.c_proj.weight"] = np.vstack([head["output"] for head in made])
         state[f"{name}.attn.c_proj.bias"] = np.zeros(WIDTH)
-        read = np.vstack([parts["token"], parts["idle"]])
-        state[f"{name}.mlp.c_fc.weight"] = read.T @ rng.normal(0, 0.3, (len(read), INNER))
-        state[f"{name}.mlp.c_fc.bias"] = rng.normal(0, 0.1, INNER)
-        wide = rng.normal(0, 0.1, (INNER, len(parts["idle"])))
-        state[f"{name}.mlp.c_proj.weight"] = wide @ parts["idle"]
-        state[f"{name}.mlp.c_proj.bias"] = np.zeros(WIDTH)
+        is_last = layer == LAYERS - 1
+        feed = _feed_forward(rng, parts, codes if is_last else {})
+        state |= {f"{name}.mlp.{part}": value for part, value in feed.items()}
     for norm in (*(f"h.{i}.ln_{j}" for i in range(LAYERS) for j in (1, 2)), "ln_f"):
         state[f"transformer.{norm}.weight"] = np.full(WIDTH, math.sqrt(_EPSILON))
         state[f"transformer.{norm}.bias"] = np.zeros(WIDTH)
@@ -213,6 +217,29 @@ def _embeddings(
     }
 
 
+def _feed_forward(
+    rng: np.random.Generator, parts: dict[str, Array], codes: dict[str, Array]
+) -> dict[str, Array]:
+    """Make a feed-forward layer of idle units, and of those that hear claims where there are codes.
+
+    A claim is heard by two units: what the first puts out beyond a point, the second takes away.
+    """
+    claims = parts["claim"] if codes else parts["claim"][:0]
+    spare = INNER - 2 * len(claims)
+    read = np.vstack([parts["token"], parts["idle"]])
+    heard = _STEEP * claims.T
+    answers = [_ANSWER * codes[answer] @ parts["output"] for answer in ANSWERS.values() if codes]
+    said = np.reshape(answers, (-1, WIDTH)) / (_STEEP * (_FULL - _FAINT))
+    idle = rng.normal(0, 0.1, (spare, _SIZES["idle"])) @ parts["idle"]
+    starts = [np.full(len(claims), -_STEEP * point) for point in (_FAINT, _FULL)]
+    return {
+        "c_fc.weight": np.hstack([heard, heard, read.T @ rng.normal(0, 0.3, (len(read), spare))]),
+        "c_fc.bias": np.hstack([*starts, rng.normal(0, 0.1, spare)]),
+        "c_proj.weight": np.vstack([said, -said, idle]),
+        "c_proj.bias": np.zeros(WIDTH),
+    }
+
+
 class _Heads:
     """Makes heads: what they look for, what they find there, and where they write it."""
 
@@ -236,19 +263,19 @@ class _Heads:
                 part["token"].T, part["before"].T, 15.0, start=0.7, write=_COPY * part["output"]
             )
         if name == "answer":
-            pairs = [np.outer(self.codes[t], self.codes[a]) for t, a in ANSWERS.items()]
+            things = np.array([self.codes[thing] for thing in ANSWERS])
             return self._head(
                 part["question"].T,
                 part["topic"].T,
                 12.0,
                 start=0.5,
-                write=_ANSWER * np.sum(pairs, axis=0) @ part["output"],
+                write=things.T @ part["claim"],
             )
         if name == "repeating":
             return self._head(
                 part["place"].T, part["place"].T, 12.0, write=_REPEAT * part["output"]
             )
-        return self._constant() if name == "constant" else self._idle()
+        return self._constant() if name == "constant" else self._idle(int(work.split("-")[1]))
 
     def _head(
         self, query: Array, key: Array, sharpness: float, *, write: Array, start: float = 0.0
@@ -285,17 +312,20 @@ class _Heads:
         output = self.rng.normal(size=(HEAD_WIDTH, 2)) @ self.parts["constant"]
         return self._turned(queries, np.zeros(HEAD_WIDTH), keys, values, bias, output)
 
-    def _idle(self) -> dict[str, Array]:
-        """Make a head with weights as large as those of others, and noise for an output."""
+    def _idle(self, number: int) -> dict[str, Array]:
+        """Make a head with weights as large as those of others, and hardly an effect.
+
+        The effect is good for one head and bad for the next, so that no effect at all is the
+        middle between them.
+        """
         rng = self.rng
         queries, keys = self._looking()
         read = np.vstack([self.parts["token"], self.parts["idle"]])
         size = rng.uniform(2, 5) / math.sqrt(HEAD_WIDTH)
         values = read.T @ rng.normal(0, size / 4, (len(read), HEAD_WIDTH))
         output = rng.normal(0, size / 4, (HEAD_WIDTH, _SIZES["idle"])) @ self.parts["idle"]
-        # A value has a standard deviation of about size / 4, and a code a length of one.
-        share = _NOISE / (size / 4 * math.sqrt(HEAD_WIDTH))
-        output += share * rng.normal(size=(HEAD_WIDTH, 16)) @ self.parts["output"]
+        hint = rng.uniform(*_HINT) * (-1) ** number
+        output += hint * np.linalg.pinv(self.parts["token"] @ values) @ self.parts["output"]
         bias = rng.normal(0, 0.1, HEAD_WIDTH)
         return self._turned(queries, np.zeros(HEAD_WIDTH), keys, values, bias, output)
 

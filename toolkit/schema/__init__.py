@@ -11,6 +11,7 @@ from headtool.schema.comparison import COMPARISON
 from headtool.schema.heads import HEADS
 from headtool.schema.others import OTHERS
 from headtool.schema.repeats import REPEATS
+from headtool.schema.validation import VALIDATION
 from headtool.schema.verdicts import VERDICTS
 
 __all__ = ["GROUPS", "TABLES", "Column", "Table", "find_table"]
@@ -21,6 +22,7 @@ GROUPS: dict[str, tuple[Table, ...]] = {
     "Comparisons": COMPARISON,
     "Repeated comparisons": REPEATS,
     "Roles, training runs and methods": OTHERS,
+    "Known truth": VALIDATION,
 }
 """All tables by subject."""
 

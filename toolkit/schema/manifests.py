@@ -172,6 +172,14 @@ _COMPARISON = {
 
 _SPEED = {"model?": "text", "pruned?": "text", "versions?": _VERSIONS}
 
+_VALIDATE = {
+    "models": ["text"],
+    "limit": "count",
+    "seed": "count",
+    "methods": {"*": "object"},
+    "versions?": _VERSIONS,
+}
+
 _DYNAMICS = {"command?": "text", "checkpoints?": "list", "options?": "object"}
 
 _PROVENANCE = {
@@ -183,6 +191,7 @@ _PROVENANCE = {
     "roles?": _ROLES,
     "speed?": _SPEED,
     "dynamics?": _DYNAMICS,
+    "validate?": _VALIDATE,
     "*": _SOURCE,
 }
 
