@@ -210,7 +210,7 @@ def test_report(headtool: Any, place: Place, format: str) -> None:
 def test_every_command_is_compared() -> None:
     commands = {str(command.name) for command in app.registered_commands}
     compared = {command.split()[0] for command, _ in CASES}
-    assert compared | {"speed", "validate", "report"} == commands
+    assert compared | {"speed", "validate", "report", "import", "export"} == commands
 
 
 RUN_A_MODEL: list[Callable[..., Any]] = [
