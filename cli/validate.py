@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headtool.cli.console import progress_bar, this_command
+from headtool.cli.console import stderr, this_command
 from headtool.cli.groups import PrintOptions, RunOptions, command
 from headtool.cli.options import Seed, Settings, chosen_methods, split_names, whole_number
 
@@ -81,10 +81,11 @@ def validate(
         from headtool.errors import HeadtoolError
 
         raise HeadtoolError("--set is for methods that --methods names; add it")
+    from headtool.cli.progress import shown_progress
     from headtool.experiments.validation import validate as try_methods
     from headtool.reports.terminal.validation import validation_tables
 
-    with progress_bar(quiet=show.quiet) as progress:
+    with shown_progress(None if show.quiet else stderr()) as progress:
         found = try_methods(
             chosen,
             models=models,
