@@ -100,11 +100,14 @@ class Column:
         Whether it is set flush right.
     best
         Whether the ``largest`` or the ``smallest`` of its values is the best; empty where none is.
+    about
+        What it means, in a phrase; the page fills it in.
     """
 
     title: str
     is_number: bool = True
     best: str = ""
+    about: str = ""
 
 
 @dataclass(frozen=True)

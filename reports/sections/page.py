@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headtool.reports.blocks import DataTable, Section
@@ -22,6 +22,7 @@ from headtool.reports.sections.effects import effects_section
 from headtool.reports.sections.faithfulness import faithfulness_section
 from headtool.reports.sections.gates import gates_section
 from headtool.reports.sections.heads import heads_section
+from headtool.reports.sections.meanings import Explained, explain, explanations
 from headtool.reports.sections.overview import methods_table
 from headtool.reports.sections.relations import agreement_section, data_section
 from headtool.reports.sections.replicates import replicate_section
@@ -55,6 +56,8 @@ class Page:
         What a reader must keep in mind, a sentence each.
     sections
         The sections that the run has tables for.
+    columns
+        What the columns of every table mean.
     procedure
         How the numbers were made.
     origin
@@ -74,6 +77,7 @@ class Page:
     verdicts: list[tuple[str, int]]
     warnings: list[str]
     sections: list[Section]
+    columns: list[Explained]
     procedure: Procedure
     origin: list[tuple[str, str]]
     command: str
@@ -105,6 +109,10 @@ def build_page(contents: Contents) -> Page:
         )
         if section is not None
     ]
+    sections = [replace(one, tables=[explain(table) for table in one.tables]) for one in sections]
+    methods = methods_table(contents)
+    methods = None if methods is None else explain(methods)
+    tables = [*([] if methods is None else [methods]), *(t for s in sections for t in s.tables)]
     failures = [
         sentence(f"the method {row['method']} failed at {row['stage']}: {row['error']}")
         for row in records(contents.table("failures"))
@@ -117,7 +125,7 @@ def build_page(contents: Contents) -> Page:
         subtitle=subtitle(contents),
         created=contents.created.partition("T")[0],
         headline=headline(contents),
-        methods=methods_table(contents),
+        methods=methods,
         opening=opening(contents),
         verdicts=_verdicts(heads),
         warnings=[
@@ -126,6 +134,7 @@ def build_page(contents: Contents) -> Page:
             *(sentence(f"roles: {line}") for line in contents.role_notes),
         ],
         sections=sections,
+        columns=explanations(tables),
         procedure=describe_procedure(contents),
         origin=origin(contents),
         command=contents.command,

@@ -21,9 +21,8 @@
   const shown = (table, join) => [...table.rows].filter((row) => !row.hidden).map((row) => [...row.cells].map(join));
   for (const table of all("table")) {
     const name = table.id.replace("table-", "");
-    const tools = make("p");
-    tools.className = "tools";
-    tools.append(
+    const tools = table.closest(".scroll").nextElementSibling;
+    tools.prepend(
       button("Copy", async (event) => {
         await navigator.clipboard.writeText(shown(table, words).map((row) => row.join("\t")).join("\n"));
         event.target.textContent = "Copied";
@@ -32,7 +31,6 @@
         const text = shown(table, (cell) => quoted(words(cell))).map((row) => row.join(",")).join("\r\n");
         save(`${name}.csv`, URL.createObjectURL(new Blob([text + "\r\n"], { type: "text/csv" })));
       }));
-    table.closest(".scroll").after(tools);
   }
   const painted = ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "stroke-linejoin", "opacity",
     "visibility", "font-family", "font-size", "font-weight", "text-anchor", "dominant-baseline"];

@@ -23,11 +23,11 @@
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", nameTheme);
   nameTheme();
 
-  // --- the tooltip: a title and lines of name and value, always as text
+  // --- the tooltip: a title, and lines of name and value or a sentence, always as text
   const tip = document.getElementById("tip");
   function showTip(title, lines, x, y) {
-    const list = make("dl");
-    for (const [name, value] of lines) {
+    const list = typeof lines === "string" ? make("span", lines) : make("dl");
+    if (typeof lines !== "string") for (const [name, value] of lines) {
       const line = make("div");
       line.append(make("dt", name), make("dd", value));
       list.append(line);
@@ -300,13 +300,28 @@
     });
   }
 
-  // --- tables: sort by a column, filter by words
+  // --- tables: explain a column, sort by it, filter by words
+  function explain(heading, button) {
+    const about = heading.title, name = button.textContent;
+    heading.removeAttribute("title"); // the page's own tooltip comes at once, and to the keyboard too
+    button.setAttribute("aria-description", about);
+    const show = () => showTip(name, about, ...middle(heading));
+    for (const event of ["mouseenter", "focusin"]) heading.addEventListener(event, show);
+    for (const event of ["mouseleave", "focusout"]) heading.addEventListener(event, hideTip);
+  }
+  const unfold = () => {
+    const target = location.hash.startsWith("#columns-") && document.getElementById(location.hash.slice(1));
+    if (target) target.open = true;
+  };
+  addEventListener("hashchange", unfold);
+  unfold();
   for (const table of all("table")) {
     const body = table.tBodies[0];
     all("th", table).forEach((heading, column) => {
       const button = make("button", heading.textContent);
       button.type = "button";
       heading.replaceChildren(button);
+      if (heading.title) explain(heading, button);
       button.addEventListener("click", () => {
         const down = heading.getAttribute("aria-sort") === "ascending";
         for (const other of all("th", table)) other.removeAttribute("aria-sort");
