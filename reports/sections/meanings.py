@@ -253,6 +253,7 @@ def _about(name: str, column: Column, turn: int) -> str:
         return known.strip("'")
     wanted = (known or column.title.replace(" ", "_")).split()[0]
     text = _meaning(source, wanted).replace("lower end of the interval", "interval")
+    text = text.replace("lower end of its interval", f"interval of `{wanted.removesuffix('_low')}`")
     for title, one in titles.items():  # other columns by the names that they have here
         if isinstance(one, str) and " " not in one and title != _OTHERS:
             text = text.replace(f"`{one}`", title)

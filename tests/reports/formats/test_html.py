@@ -98,7 +98,7 @@ def test_every_section_is_there(page: Page) -> None:
     assert ids == [
         *("findings", "heads", "curves", "faithfulness", "agreement", "effects", "data"),
         "additivity",
-        *("methods", "reproduce"),
+        *("methods", "columns", "reproduce"),
     ]
     for words in (
         "Figure 1.",

@@ -297,3 +297,22 @@ def test_a_script_that_got_in_would_be_stopped_by_the_policy(
     page.wait_for_timeout(200)
     assert page.evaluate("window.pwned") is None
     assert seen.messages  # the browser says that it refused
+
+
+def test_columns_are_explained_to_pointer_and_keyboard(open_page: Open) -> None:
+    page, seen = open_page()
+    tip = page.locator("#tip")
+    heading = page.locator("#table-overview th").nth(1)
+    known = heading.get_by_role("button").get_attribute("aria-description")
+    assert known.startswith("mean distance of the curves")
+    heading.get_by_role("button").focus()
+    assert known in tip.inner_text()
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+    heading.hover()
+    assert known in tip.inner_text()
+    definitions = page.locator("#columns-overview")
+    assert definitions.get_attribute("open") is None
+    page.locator("a[href='#columns-overview']").click()
+    assert known in definitions.inner_text()
+    assert seen.messages == []
