@@ -36,6 +36,7 @@ __all__ = [
     "Replacement",
     "Resample",
     "Zero",
+    "moments",
     "replacement",
 ]
 
@@ -113,7 +114,7 @@ class Mean(Replacement):
         """Average in one pass over the data."""
         means = {
             site: mean.to(torch.float32)
-            for site, (mean, _) in _moments(model, examples, progress).items()
+            for site, (mean, _) in moments(model, examples, progress).items()
         }
         return lambda batch: means
 
@@ -122,10 +123,23 @@ class Mean(Replacement):
         return (Passes(forward=1, what="mean outputs"),)
 
 
-def _moments(
+def moments(
     model: ModelAdapter, examples: Examples, progress: Progress
 ) -> dict[AttentionSite, tuple[Tensor, Tensor]]:
-    """Mean output of each head over real query tokens, [H, D], and its spread, [H, 1]."""
+    """Measure the mean output of each head over real query tokens, and how much it varies.
+
+    Parameters
+    ----------
+    model, examples
+        The model, and the data set.
+    progress
+        Reports progress.
+
+    Returns
+    -------
+    dict
+        By site, the means [H, D] and standard deviations [H, 1], which are one for all channels.
+    """
     sums: dict[AttentionSite, Tensor] = {}
     squares: dict[AttentionSite, Tensor] = {}
     counts: dict[AttentionSite, int] = {}
@@ -179,13 +193,13 @@ class Optimal(Replacement):
 
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
         """Train the constants of all heads side by side, which share forward passes."""
-        moments = _moments(model, examples, progress)
+        found = moments(model, examples, progress)
         shifts = {
-            site: torch.zeros_like(mean, requires_grad=True) for site, (mean, _) in moments.items()
+            site: torch.zeros_like(mean, requires_grad=True) for site, (mean, _) in found.items()
         }
 
         def constants() -> dict[AttentionSite, Tensor]:
-            return {site: mean + spread * shifts[site] for site, (mean, spread) in moments.items()}
+            return {site: mean + spread * shifts[site] for site, (mean, spread) in found.items()}
 
         adam = torch.optim.Adam(shifts.values(), lr=_LEARNING_RATE)
         rng = np.random.default_rng(self.seed)
@@ -213,8 +227,8 @@ class Optimal(Replacement):
                     torch.autograd.backward(losses.sum() / count)
                 adam.step()
                 rate.step()
-        found = {site: constant.detach() for site, constant in constants().items()}
-        return lambda batch: found
+        trained = {site: constant.detach() for site, constant in constants().items()}
+        return lambda batch: trained
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Take one pass for the means, and in each step one of some examples for every head."""

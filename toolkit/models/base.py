@@ -290,6 +290,21 @@ class ModelAdapter(ABC):
         """
         raise self._refusal("pruned")
 
+    def with_biases(self) -> Self:
+        """Return the same model with biases, zero as yet, where its output projections have none.
+
+        Its library must load the result like any other model of the class; this one stays as it is.
+
+        Raises
+        ------
+        HeadtoolError
+            If the architecture has no such biases.
+        """
+        raise HeadtoolError(
+            f"{type(self.module).__name__} has no bias in its attention's output, so that no model "
+            "of full size can hold the heads' constants; leave `bake` or `replace` out"
+        )
+
     def save(self, folder: Path) -> Mapping[str, Any]:
         """Write a pruned model into an empty folder, weights as ``.safetensors`` or ``.pt``.
 

@@ -30,12 +30,12 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from headtool.attention.gating import SiteHandle
-from headtool.attention.weights import weight_of
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples
 from headtool.progress import Progress, counted, silent
+from headtool.surgery.constants import per_head
 
 __all__ = ["least_squares_scales"]
 
@@ -120,11 +120,11 @@ def _fit(
         real = batch.queries[handle.site.kind].real
         whole = _look(model, batch, handle, {})
         masked = _look(model, batch, handle, scales)
-        target = torch.einsum("thd,hdo->to", whole.contexts[real], _per_head(handle))
+        target = torch.einsum("thd,hdo->to", whole.contexts[real], per_head(handle))
         if whole.stream is not None and masked.stream is not None:
             target = target + (whole.stream - masked.stream)[real]
         given = masked.contexts[real][:, is_open]
-        parts = torch.einsum("thd,hdo->tho", given, _per_head(handle)[is_open])
+        parts = torch.einsum("thd,hdo->tho", given, per_head(handle)[is_open])
         gram += torch.einsum("tho,tgo->hg", parts, parts).double()
         moment += torch.einsum("tho,to->h", parts, target).double()
     ridge = _RIDGE * gram.diagonal().mean().clamp_min(1e-30)
@@ -210,10 +210,3 @@ class _FirstSum(TorchFunctionMode):
         output = self.output
         assert output is not None
         return part.data_ptr() == output.data_ptr() and part.shape == output.shape
-
-
-def _per_head(handle: SiteHandle) -> Tensor:
-    """The output projection by head, [H, D, out]."""
-    weight = weight_of(handle.module, "weight")
-    columns = weight.T if isinstance(handle.module, nn.Linear) else weight
-    return columns.reshape(handle.site.n_heads, handle.site.head_dim, -1)

@@ -12,6 +12,7 @@ from headtool.attention.weights import copied
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter
+from headtool.surgery.constants import shift_biases, shifts_of, without_bias
 from headtool.surgery.costs import Costs, count_costs
 from headtool.surgery.history import History, record_history
 from headtool.surgery.removal import open_gates, remove_heads, scale_projection
@@ -55,6 +56,7 @@ def prune(
     scales: Mapping[AttentionSite, Tensor] | None = None,
     *,
     share: bool = False,
+    constants: Mapping[AttentionSite, Tensor] | None = None,
 ) -> Pruned:
     """Remove the heads that a mask closes; the given model stays as it is.
 
@@ -70,13 +72,19 @@ def prune(
     share
         Let the smaller model have the very weights that stay as they are, which saves their memory.
         Then neither may be trained.
+    constants
+        By site, what its heads put out once they are gone [H, D]; zero by default. They become part
+        of the output projection's bias, so that the model computes what the masked one does under
+        that replacement. A projection without a bias gets one.
 
     Raises
     ------
     HeadtoolError
         If no head would be left, or if heads cannot be removed from this model.
     """
-    removed = remove_heads(model.module, model.handles, model.probe, mask, scales, share=share)
+    removed = remove_heads(
+        model.module, model.handles, model.probe, mask, scales, constants=constants, share=share
+    )
     history = History.of(model.module, model.sites).after(mask, removed.plan.to_json())
     record_history(removed.module, history)
     smaller = model.with_module(removed.module)
@@ -97,21 +105,27 @@ def bake(
     scales: Mapping[AttentionSite, Tensor] | None = None,
     *,
     share: bool = False,
+    constants: Mapping[AttentionSite, Tensor] | None = None,
 ) -> ModelAdapter:
     """Zero the columns of the output projections that read closed heads, in a copy of the model.
 
-    Nothing becomes smaller or faster, and any software loads it; the closed heads put out nothing.
+    Nothing becomes smaller or faster, and any software loads it; the closed heads put out nothing,
+    or constants.
 
     Parameters
     ----------
-    model, mask, scales, share
+    model, mask, scales, share, constants
         As for `prune`.
 
     Raises
     ------
     HeadtoolError
-        If no head would be left, or if layers that share their weights would have to differ.
+        If no head would be left, if layers that share their weights would have to differ, or if the
+        architecture has no biases that hold the constants.
     """
+    shifts = shifts_of(model.handles, open_gates(model.handles, mask), constants or {})
+    if without_bias(model.module, shifts):
+        model = model.with_biases()
     gates = {**open_gates(model.handles, mask), **(scales or {})}
     wanted: dict[str, Tensor] = {}
     for site, factors in gates.items():
@@ -123,4 +137,5 @@ def bake(
     baked = copied(model.module, share=share)
     for site in {site.projection: site for site in gates}.values():
         scale_projection(baked, site, gates[site])
+    shift_biases(baked, shifts)
     return model.with_module(baked)

@@ -80,6 +80,8 @@ class Plan:
         Projections of unevenly shared keys and values: which of their outputs each output is.
     empty
         Attention that loses all heads.
+    biases_added
+        Output projections without a bias that get one, for constants of heads that are gone.
     """
 
     slices: Mapping[str, tuple[int, Ranges]] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class Plan:
     biases: Mapping[str, Sequence[int]] = field(default_factory=dict)
     repeats: Mapping[str, Sequence[int]] = field(default_factory=dict)
     empty: Sequence[EmptyAttention] = ()
+    biases_added: Sequence[str] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As JSON can hold it."""
@@ -165,6 +168,8 @@ def carry_out(plan: Plan, model: nn.Module) -> None:
         If the model is not the one that the plan was made for.
     """
     try:
+        for name in plan.biases_added:
+            _add_bias(model.get_submodule(name))
         for name, (axis, kept) in plan.slices.items():
             _slice(model, name, axis, kept)
         for name, index in plan.repeats.items():
@@ -207,6 +212,12 @@ def _slice(model: nn.Module, name: str, axis: int, kept: Ranges) -> None:
         vars(module).update(nx=value.shape[0], nf=value.shape[1])
     elif isinstance(module, nn.Embedding):
         module.num_embeddings, module.embedding_dim = value.shape
+
+
+def _add_bias(module: nn.Module) -> None:
+    weight = module.get_parameter("weight")  # a linear layer's; GPT-2's transposed ones have biases
+    zeros = torch.zeros(len(weight), dtype=weight.dtype, device=weight.device)
+    module.bias = nn.Parameter(zeros, requires_grad=weight.requires_grad)
 
 
 def _set_numbers(module: nn.Module, numbers: Mapping[str, int]) -> None:

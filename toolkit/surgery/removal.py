@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from headtool.attention.probing import Probe
 from headtool.attention.weights import copied, replace_weight, stored
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask
+from headtool.surgery.constants import shift_biases, shifts_of, without_bias
 from headtool.surgery.modules import BiasOnly
 from headtool.surgery.plan import Plan, carry_out
 from headtool.surgery.planning import make_plan
@@ -74,6 +75,7 @@ def remove_heads(
     scales: Mapping[AttentionSite, Tensor] | None = None,
     *,
     share: bool = False,
+    constants: Mapping[AttentionSite, Tensor] | None = None,
 ) -> Removed:
     """Remove the heads that a mask closes, from a copy of the model.
 
@@ -92,6 +94,9 @@ def remove_heads(
         By site, what the outputs of its heads are multiplied by [H]; one by default.
     share
         Let the copy have the very weights that stay as they are; see `copied`.
+    constants
+        By site, what its heads put out once they are gone [H, D], which becomes part of the output
+        projection's bias; zero by default. Not together with `scales`.
 
     Raises
     ------
@@ -101,15 +106,18 @@ def remove_heads(
     """
     closed = open_gates(handles, mask)
     whole = probe(module)
-    gates = {**closed, **(scales or {})}
-    with torch.inference_mode(), intercept(handles, Gating(gates), batch=whole.batch):
+    shifts = shifts_of(handles, closed, constants or {})
+    gating = Gating({**closed, **(scales or {})}, constants)
+    with torch.inference_mode(), intercept(handles, gating, batch=whole.batch):
         masked = whole.predict()
     plan = make_plan(trace(module, handles, whole), closed, whole.batch)
+    plan = replace(plan, biases_added=without_bias(module, shifts))
     smaller = copied(module, share=share)
     try:
         carry_out(plan, smaller)
         for site, factors in (scales or {}).items():
             scale_projection(smaller, site, factors[closed[site].bool()])
+        shift_biases(smaller, shifts, added=plan.biases_added)
         with torch.inference_mode():
             output = probe(smaller).predict()
     except _FAILURES as error:

@@ -13,6 +13,7 @@ from typing import Any, Self, cast
 import torch
 from torch import Tensor, nn
 
+from headtool.models.huggingface.biases import biased
 from headtool.models.huggingface.export import exported
 from headtool.models.huggingface.fresh import fresh_huggingface
 from headtool.models.huggingface.generation import HuggingFaceGenerator, fixed_length
@@ -92,6 +93,11 @@ class HuggingFaceModel(HuggingFaceNetwork):
     def with_module(self, module: nn.Module) -> Self:
         """Keep task and tokenizer; see `ModelAdapter.with_module`."""
         return type(self)(self.spec, self.task, module, self.tokenizer)
+
+    def with_biases(self) -> Self:
+        """Set the configuration's ``attention_bias``; see `ModelAdapter.with_biases`."""
+        made = biased(self.module, [site.projection for site in self.sites])
+        return super().with_biases() if made is None else self.with_module(made)
 
     def save(self, folder: Path) -> Mapping[str, Any]:
         """Write a folder that ``from_pretrained`` reads; see `ModelAdapter.save`."""
