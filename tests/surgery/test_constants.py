@@ -42,7 +42,8 @@ def drawn(sites: Sites, seed: int = 0) -> dict[AttentionSite, Tensor]:
 def some_closed(sites: Sites) -> HeadMask:
     """Close two fifths of the heads, and with them a whole layer."""
     is_open = np.random.default_rng(3).random(sites.n_heads) > 0.4
-    is_open[sites.columns(sites[-1])] = len(sites) == 1
+    if len(sites) > 1:
+        is_open[sites.columns(sites[-1])] = False
     is_open[0] = True
     return HeadMask(sites, is_open)
 
