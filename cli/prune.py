@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
-from headtool.cli.console import note
+from headtool.cli.console import note, this_command
 from headtool.cli.groups import CostOptions, DataOptions, LoadOptions, PrintOptions, command
 from headtool.cli.options import Data, Force, Metric, Model
 from headtool.cli.prune_options import (
     Bake,
+    BatchSize,
+    Curve,
+    Finetune,
     KeepHeads,
     KeepOne,
+    Lora,
     Mask,
     Method,
     Onnx,
     Out,
+    Rate,
     Remove,
+    Replace,
     Rescale,
     Scores,
+    Steps,
     Unit,
     Verdict,
 )
 from headtool.cli.worker_options import WorkerOptions
 from headtool.errors import HeadtoolError
+from headtool.experiments.recovery import Recovery
 
 __all__ = ["prune"]
 
@@ -28,6 +36,9 @@ EXAMPLES = (
     "Examples:\n\n"
     "headtool score --method gradient --out runs/scores\n\n"
     "headtool prune --scores runs/scores --remove 40% --out smaller\n\n"
+    "headtool prune --scores runs/scores --remove 40% --replace mean --out smaller\n\n"
+    "headtool prune --model path/to/model --scores runs/scores --remove 50% --data dev.tsv "
+    "--finetune train.tsv --out smaller\n\n"
     "headtool prune --model path/to/model --mask mask.json --bake --out baked\n\n"
     "headtool prune --model path/to/model --scores runs/ablation --verdict removable --out smaller"
 )
@@ -46,6 +57,13 @@ def prune(
     keep_one_per_layer: KeepOne = False,
     unit: Unit = "head",
     rescale: Rescale = None,
+    replace: Replace = None,
+    curve: Curve = True,
+    finetune: Finetune = None,
+    steps: Steps = Recovery.steps,
+    lr: Rate = Recovery.lr,
+    batch_size: BatchSize = Recovery.batch_size,
+    lora: Lora = Recovery.lora,
     bake: Bake = False,
     onnx: Onnx = False,
     data: Data = None,
@@ -62,7 +80,9 @@ def prune(
 
     The smaller model is compared with the masked one before it is written. Every command takes its
     folder as --model, and `headtool.load_pruned` loads it for training and generation. With
-    --data, the metric before and after is shown.
+    --data, the metric before and after is shown, also in a report beside the weights. Heads that
+    are gone may leave constants in the biases (--replace), and the rest may be trained to make up
+    for them (--finetune); nothing is fitted to the examples that measure.
     """
     show.prepare()
     from headtool.experiments.pruning import prune as prune_model
@@ -82,6 +102,13 @@ def prune(
             keep_one_per_layer=keep_one_per_layer,
             unit=unit,
             rescale=rescale,
+            replace=replace,
+            curve=curve,
+            finetune=None if finetune is None else reading.source(finetune),
+            steps=steps,
+            lr=lr,
+            batch_size=batch_size,
+            lora=lora,
             bake=bake,
             onnx=onnx,
             data=reading.source(data),
@@ -89,6 +116,7 @@ def prune(
             **reading.amounts,
             out=output_dir,
             force=force,
+            command=this_command(),
             **at_work,
         )
     show.notes(pruning.notes)
@@ -96,7 +124,7 @@ def prune(
         document=pruning.document,
         frame=lambda: pruning.frame,
         tables=lambda: pruning_tables(
-            model, pruning.mask, pruning.model.sites, pruning.frame, pruning.quality, bake=bake
+            model, pruning.mask, pruning.model.sites, pruning.frame, pruning.recovery, bake=bake
         ),
     )
     if output_dir is None:

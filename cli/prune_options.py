@@ -11,20 +11,27 @@ from headtool.cli.options import whole_number
 
 __all__ = [
     "Bake",
+    "BatchSize",
+    "Curve",
+    "Finetune",
     "KeepHeads",
     "KeepOne",
+    "Lora",
     "Mask",
     "Method",
     "Onnx",
     "Out",
+    "Rate",
     "Remove",
+    "Replace",
     "Rescale",
     "Scores",
+    "Steps",
     "Unit",
     "Verdict",
 ]
 
-_WHICH, _HOW = "Which heads", "How"
+_WHICH, _HOW, _RECOVERY = "Which heads", "How", "Recovery"
 
 Scores = Annotated[
     Path | None,
@@ -94,6 +101,73 @@ Rescale = Annotated[
         help="least-squares: refit the scales of the heads that stay, layer by layer, to what the "
         "whole model computes on --data (Kwon et al. 2022, mask tuning). Labels are not used.",
         rich_help_panel=_HOW,
+    ),
+]
+Replace = Annotated[
+    str | None,
+    typer.Option(
+        metavar="mean|optimal",
+        help="What the heads that are gone put out, added to the biases of output projections: "
+        "their means, or the constants with the least loss, fitted on one half of --data (or on "
+        "--finetune).",
+        rich_help_panel=_HOW,
+    ),
+]
+Curve = Annotated[
+    bool,
+    typer.Option(
+        "--curve/--no-curve",
+        help="With --replace, also measure what is left when other shares of the heads go.",
+        rich_help_panel=_HOW,
+    ),
+]
+Finetune = Annotated[
+    str | None,
+    typer.Option(
+        "--finetune",
+        metavar="SPEC",
+        help="Train the pruned model on this data set. Examples that are in --data, which "
+        "measures, are left out; alone, it is halved, and the other half measures.",
+        rich_help_panel=_RECOVERY,
+    ),
+]
+Steps = Annotated[
+    int,
+    typer.Option(
+        "--steps",
+        parser=whole_number("--steps", least=1),
+        metavar="N",
+        help="Steps of training.",
+        rich_help_panel=_RECOVERY,
+    ),
+]
+Rate = Annotated[
+    float | None,
+    typer.Option(
+        "--lr",
+        metavar="RATE",
+        help="Highest learning rate. Default: 5e-5, and 1e-3 with --lora.",
+        rich_help_panel=_RECOVERY,
+    ),
+]
+BatchSize = Annotated[
+    int,
+    typer.Option(
+        "--batch-size",
+        parser=whole_number("--batch-size", least=1),
+        metavar="N",
+        help="Examples in a step.",
+        rich_help_panel=_RECOVERY,
+    ),
+]
+Lora = Annotated[
+    bool,
+    typer.Option(
+        "--lora",
+        metavar="",
+        help="Train low-rank updates and add them to the weights in the end (the extra "
+        "headtool\\[lora]).",
+        rich_help_panel=_RECOVERY,
     ),
 ]
 Bake = Annotated[

@@ -17,16 +17,27 @@ from typing import Any
 from markupsafe import Markup
 
 from headtool.reports.contents.run import Contents
-from headtool.reports.sections.page import build_page
+from headtool.reports.sections.page import Page, build_page
 from headtool.reports.wording.text import visible
 
-__all__ = ["embedded_json", "render_html"]
+__all__ = ["embedded_json", "render_html", "render_page"]
 
 _UNSAFE = {ord(c): f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"}
 
 
 def render_html(contents: Contents) -> str:
     """Render a run as one HTML document."""
+    return render_page(build_page(contents))
+
+
+def render_page(page: Page) -> str:
+    """Render a page as one HTML document.
+
+    Parameters
+    ----------
+    page
+        What it shows.
+    """
     import jinja2
 
     environment = jinja2.Environment(
@@ -37,7 +48,6 @@ def render_html(contents: Contents) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    page = build_page(contents)
     style, script = _asset("report.css"), _asset("report.js") + _asset("downloads.js")
     return environment.get_template("report.html.j2").render(
         page=page,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -10,6 +10,7 @@ from rich.text import Text
 from headtool.heads import HeadMask, Sites
 from headtool.reports.terminal.tables import table
 from headtool.reports.wording.text import visible
+from headtool.reports.wording.words import stage_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,7 +31,7 @@ def pruning_tables(
     mask: HeadMask,
     left: Sites,
     savings: pd.DataFrame,
-    quality: Mapping[str, Mapping[str, float]],
+    recovery: pd.DataFrame,
     *,
     bake: bool,
 ) -> Iterator[RenderableType]:
@@ -46,8 +47,8 @@ def pruning_tables(
         The sites of the smaller model.
     savings
         A row per unit, the chosen one first; empty for a baked model.
-    quality
-        Values of the whole and the pruned model by metric.
+    recovery
+        What the models are worth, the table ``recovery`` of `headtool.schema`.
     bake
         Whether the model keeps its size.
     """
@@ -70,9 +71,13 @@ def pruning_tables(
             f"within {first['difference']:.1e} of the largest",
             style="dim",
         )
-    if quality:
-        values = [
-            (name, f"{value['whole']:.4g}", f"{value['pruned']:.4g}")
-            for name, value in quality.items()
+    for metric, part in recovery.groupby("metric", sort=False):
+        worth = [
+            (
+                "pruned" if len(part) == 2 and place else stage_name(row["stage"]),
+                f"{row['value']:.4g}",
+                f"{row['delta']:+.4g} [{row['low']:.4g}, {row['high']:.4g}]" if place else "",
+            )
+            for place, row in enumerate(part.to_dict("records"))
         ]
-        yield table(("metric", "whole", "pruned"), values)
+        yield table((str(metric), "value", "change"), worth)

@@ -22,6 +22,7 @@ __all__ = [
     "percent",
     "sentence",
     "short",
+    "stage_name",
 ]
 
 _WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -180,3 +181,24 @@ def short(number: float) -> str:
         decimals = max(0, 2 - math.floor(math.log10(abs(number))))
         return f"{number:.{min(decimals, 4)}f}"
     return f"{number:.2e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+
+
+_STAGES = {
+    "whole": "whole model",
+    "zero": "heads put out nothing",
+    "mean": "heads put out their means",
+    "optimal": "heads put out optimal constants",
+    "rescaled": "heads that stay rescaled",
+    "finetuned": "fine-tuned",
+}
+
+
+def stage_name(stage: str) -> str:
+    """Return what a stage of the table ``recovery`` is called.
+
+    Parameters
+    ----------
+    stage
+        The stage.
+    """
+    return _STAGES.get(stage, stage)

@@ -255,3 +255,29 @@ def test_unsupported_family_offers_to_bake(headtool, workplace: Path, folder: Pa
     done = headtool(*shlex.split("prune --model fsmt --mask mask.txt --bake --out baked"))
     assert done.code == 0, done.err
     assert load_model("baked").sites.summary == load_model("fsmt").sites.summary
+
+
+@pytest.mark.parametrize("family", ["bert", "llama", "gpt2", "bart"])
+def test_recovery_of_every_task(
+    headtool, request, workplace: Path, reviews: Path, book: Path, family: str
+) -> None:
+    """Classifiers, language models and translation models: constants, training, and a report."""
+    model = request.getfixturevalue(family)
+    data = {"bert": reviews, "bart": "pairs.de,pairs.en"}.get(family, book)
+    for name in ("pairs.de", "pairs.en"):
+        (workplace / name).write_text("a good film .\nbad plot\ngood\ndull film\na b c\nfine\n")
+    head = "A:1:2" if family == "bart" else "1:2"
+    (workplace / "mask.txt").write_text(head if family == "bart" else '{"0": [1], "1": [0, 1]}')
+    command = f"prune --model {model} --mask mask.txt --data {data} --finetune {data} --metric loss"
+    more = "--replace mean --steps 3 --batch-size 2 --lr 1e-3 --out tuned --format json -q"
+    found = document(headtool(*shlex.split(f"{command} {more}")))
+    stages = [row["stage"] for row in found["recovery"]]
+    assert stages == ["whole", "zero", "mean", "finetuned"]
+    values = {row["stage"]: row["value"] for row in found["recovery"]}
+    assert found["quality"]["loss"] == {"whole": values["whole"], "pruned": values["finetuned"]}
+    again = load_model("tuned")
+    assert again.sites.n_heads < load_model(str(model)).sites.n_heads
+    assert "fine-tuned" in Path("tuned/report.html").read_text()
+    shown = headtool(*shlex.split(f"{command} --replace mean --steps 1 --batch-size 2"))
+    assert "heads put out their means" in shown.out
+    assert "the other half" in shown.err

@@ -161,8 +161,13 @@ def _pruned() -> Page:
     where = sites(12, 12)
     mask = HeadMask.without(where, [Head("enc-self", 0, head) for head in range(11)])
     savings = filled("savings", 2).assign(parameters=109_483_778, flops=22_345_678_901_234)
-    quality = {"accuracy": {"whole": 0.912345, "pruned": 0.9}, "loss": {"whole": 1, "pruned": 2}}
-    return pruning_tables("my/model", mask, where, savings, quality, bake=False)
+    rows = [
+        (stage, metric, value, delta, delta - 0.02, delta + 0.02)
+        for metric, whole in (("accuracy", 0.912345), ("loss", 1.0))
+        for stage, value, delta in (("whole", whole, 0.0), ("zero", whole - 0.1, -0.1))
+    ]
+    recovery = TABLES["recovery"].frame(rows)
+    return pruning_tables("my/model", mask, where, savings, recovery, bake=False)
 
 
 def _survived() -> Page:

@@ -16,12 +16,13 @@ from headtool.errors import unknown
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
-from headtool.progress import Progress, silent
+from headtool.progress import Progress, counted, silent
+from headtool.work import Passes, Size
 
-__all__ = ["CONSTANTS", "Constants", "constants_of"]
+__all__ = ["CONSTANTS", "Constants", "constants_of", "passes_of"]
 
 CONSTANTS = ("mean", "optimal")
-
+_STEPS = 100
 _TRAINED_ON = 32  # examples in a step
 _LEARNING_RATE = 0.1  # in standard deviations of a head's output
 
@@ -38,9 +39,15 @@ class Constants(Replacement):
 
     values: Mapping[AttentionSite, Tensor]
 
+    name = "constant"
+
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
         """Need nothing."""
         return lambda batch: self.values
+
+    def cost(self, size: Size) -> tuple[Passes, ...]:
+        """Take no pass."""
+        return ()
 
 
 def constants_of(
@@ -49,7 +56,7 @@ def constants_of(
     examples: Examples,
     mask: HeadMask,
     *,
-    steps: int = 100,
+    steps: int = _STEPS,
     seed: int = 0,
     progress: Progress = silent,
 ) -> dict[AttentionSite, Tensor]:
@@ -110,7 +117,14 @@ def constants_of(
     rng = np.random.default_rng([seed, 31])
     count = min(_TRAINED_ON, len(examples))
     with frozen(model.module), torch.enable_grad():
-        for _ in progress(range(steps), total=steps, label="optimal outputs"):
+        shown = counted(
+            progress,
+            range(steps),
+            total=steps,
+            label="optimal outputs",
+            work=lambda step: 2 * count * float(examples.lengths.mean()),
+        )
+        for _ in shown:
             index = np.sort(rng.choice(len(examples), count, replace=False))
             batch = model.collate(examples, index)
             adam.zero_grad()
@@ -122,3 +136,19 @@ def constants_of(
             rate.step()
     trained = {site: value.detach().to(torch.float32) for site, value in constants().items()}
     return {site: trained.get(site, mean.to(torch.float32)) for site, (mean, _) in found.items()}
+
+
+def passes_of(name: str, examples: int) -> Passes:
+    """Declare the passes over a data set that `constants_of` takes.
+
+    Parameters
+    ----------
+    name
+        As for `constants_of`.
+    examples
+        How many examples there are.
+    """
+    if name == "mean":
+        return Passes(forward=1)
+    run = _STEPS * min(_TRAINED_ON, examples) / examples
+    return Passes(forward=1 + run, backward=run, steps=_STEPS)

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.data.drawing import LimitOrder
-from headtool.engine.divergence import compared
-from headtool.engine.measurement import measure, resolve
-from headtool.engine.units import Executor
+from headtool.engine.constants import constants_of
+from headtool.engine.measurement import resolve
 from headtool.errors import HeadtoolError, unknown
 from headtool.experiments.choosing import Choice, ScoresLike, open_scores
+from headtool.experiments.compensation import (
+    check_fitting,
+    curve_candidates,
+    curve_masks,
+    sketch,
+    stages_of,
+)
+from headtool.experiments.finetuning import recover
+from headtool.experiments.fitting import Parts, parts_of
 from headtool.experiments.inputs import (
     DataLike,
     DataSource,
@@ -22,27 +31,27 @@ from headtool.experiments.inputs import (
     open_model,
     read_data,
 )
-from headtool.experiments.planning import Sketch, begin
-from headtool.heads import AttentionSite, HeadMask
+from headtool.experiments.planning import begin
+from headtool.experiments.recovery import Recovery
+from headtool.experiments.savings import note_of_scales, other_savings, savings
+from headtool.experiments.worth import Candidate, curve_frame, worth_frame
+from headtool.heads import HeadMask
 from headtool.masks.selection import UNITS
-from headtool.metrics import metric_of_model
 from headtool.models.base import ModelAdapter
-from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 from headtool.pruning.onnx import check_exportable
 from headtool.pruning.rescaling import least_squares_scales
 from headtool.pruning.saving import save_baked, save_pruned
-from headtool.pruning.smaller import Pruned
 from headtool.pruning.smaller import bake as bake_model
 from headtool.pruning.smaller import prune as prune_model
+from headtool.reports.formats.pruning import add_pruning_report
 from headtool.results.folders import check_output
+from headtool.results.scores import json_rows
 from headtool.schema import TABLES
-from headtool.work import Passes
 from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
     import pandas as pd
-    from torch import Tensor
 
 __all__ = ["Pruning", "prune"]
 
@@ -61,8 +70,12 @@ class Pruning:
         What is saved: parameters and operations before and after. A row for the unit that was
         asked for, and one for the other, where a model has key/value groups. Empty for a baked
         model.
-    quality
-        By metric, the values of the ``whole`` and the ``pruned`` model; empty without data.
+    recovery
+        What the model is worth whole, with the heads closed, and pruned, by the metric and the
+        loss, with intervals; no rows without data.
+    curve
+        What is left as heads go by the same scores, where they put out nothing and where they put
+        out constants; no rows where there are none.
     provenance
         What the heads were chosen by.
     notes
@@ -74,7 +87,8 @@ class Pruning:
     model: ModelAdapter
     mask: HeadMask
     frame: pd.DataFrame
-    quality: Mapping[str, Mapping[str, float]]
+    recovery: pd.DataFrame
+    curve: pd.DataFrame
     provenance: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     folder: Path | None = None
@@ -84,6 +98,17 @@ class Pruning:
         """Names of the heads that are gone."""
         return [str(head) for head in self.mask.closed]
 
+    @property
+    def quality(self) -> dict[str, dict[str, float]]:
+        """By metric, the values of the ``whole`` and the ``pruned`` model; empty without data."""
+        return {
+            str(name): {
+                "whole": float(rows["value"].iloc[0]),
+                "pruned": float(rows["value"].iloc[-1]),
+            }
+            for name, rows in self.recovery.groupby("metric", sort=False)
+        }
+
     def document(self) -> dict[str, Any]:
         """Return the result as JSON can hold it, in the format ``headtool/prune/1``."""
         return {
@@ -91,7 +116,9 @@ class Pruning:
             "provenance": dict(self.provenance),
             "removed": self.removed,
             "savings": self.frame.to_dict("records"),
-            "quality": {name: dict(values) for name, values in self.quality.items()},
+            "quality": self.quality,
+            "recovery": json_rows(self.recovery),
+            "curve": json_rows(self.curve),
         }
 
 
@@ -107,6 +134,13 @@ def prune(
     keep_one_per_layer: bool = False,
     unit: str = "head",
     rescale: str | None = None,
+    replace: str | None = None,
+    curve: bool = True,
+    finetune: DataLike | None = None,
+    steps: int = Recovery.steps,
+    lr: float | None = Recovery.lr,
+    batch_size: int = Recovery.batch_size,
+    lora: bool = Recovery.lora,
     bake: bool = False,
     onnx: bool = False,
     data: DataLike | None = None,
@@ -117,6 +151,7 @@ def prune(
     seed: int = 0,
     out: Path | str | None = None,
     force: bool = False,
+    command: str = "",
     workers: WorkersLike = None,
     progress: Progress = silent,
 ) -> Pruning:
@@ -151,16 +186,29 @@ def prune(
     rescale
         ``least-squares``: refit the scales of the heads that stay, layer by layer, to what the
         whole model computes on `data` (Kwon et al. 2022, mask tuning). Labels are not used.
+    replace
+        What the heads that are gone put out, which becomes part of the output projections' biases:
+        ``mean``, their means, or ``optimal``, the constants with the least loss; see
+        `headtool.engine.constants.constants_of`. Nothing by default.
+    curve
+        With `replace` and heads chosen by scores, also measure what is left when other shares go.
+    finetune
+        A data set, or its SPEC, on which the pruned model is trained.
+    steps, lr, batch_size, lora
+        How it is trained; see `headtool.experiments.recovery.Recovery`.
     bake
         Make a model of full size that any software loads, in which the heads put out nothing.
     onnx
         Export the smaller model as ``model.onnx`` as well, for which `out` is needed.
     data
-        A data set, or its SPEC, on which both models are measured and scales are refitted.
+        A data set, or its SPEC, on which both models are measured and scales are refitted. With
+        `replace` or `finetune`, nothing is fitted to what measures: a data set that stands alone is
+        halved, and examples of `finetune` that are in `data` are left out.
     metric
         The metric; None for the task's own. It comes with the loss.
     limit
-        Examples to use; None for all.
+        Examples of `data` to use; None for all. Of another `finetune`, as many are drawn as the
+        steps can see.
     limit_order
         ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
@@ -172,6 +220,8 @@ def prune(
         and generation.
     force
         Replace what headtool wrote there before.
+    command
+        The command line that makes the model again, for its report.
     workers
         How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
@@ -202,8 +252,11 @@ def prune(
     _check_unit(unit, mask)
     if rescale not in (None, "least-squares"):
         raise unknown("rescaling", str(rescale), ["least-squares"])
+    recovery = Recovery(steps=steps, lr=lr, batch_size=batch_size, lora=lora)
     on_data = data is not None and not (isinstance(data, DataSource) and data.spec is None)
-    if metric is not None and not on_data:
+    fits = replace is not None or finetune is not None
+    check_fitting(replace, recovery, finetune=finetune is not None, rescale=rescale, bake=bake)
+    if metric is not None and not (on_data or fits):
         raise HeadtoolError(f"`metric` {metric} is measured on `data`, which is missing")
     folder = None if out is None else Path(out)
     check_output(folder, force=force)
@@ -212,22 +265,33 @@ def prune(
     if bake and onnx:
         raise HeadtoolError("`onnx` exports the smaller model; leave `bake` out")
     opened = None if scores is None else open_scores(scores)
+    read = partial(read_data, model=model, limit=limit, limit_order=limit_order, seed=seed)
+    tuned = None
+    if finetune is not None:
+        # One data set is halved; of another one, as much as the steps can see is enough.
+        alone = not on_data or _spec(finetune) == _spec(data)
+        tuned = read(finetune) if alone else read(finetune, limit=steps * batch_size)
     text = None
-    if on_data or rescale is not None:
-        text = read_data(data, model, limit=limit, limit_order=limit_order, seed=seed)
+    if on_data or rescale is not None or (fits and tuned is None):
+        text = read(data)
     adapter = open_model(model)
-    share = adapter is not model  # nobody else has it
+    share = adapter is not model and finetune is None  # nobody else has it, or changes it
     if onnx:
         check_exportable(adapter)
-    examples = None
-    if text is not None:
+    parts = None
+    if fits:
+        parts = parts_of(adapter, text, tuned, batch_tokens=batch_tokens, seed=seed)
+    elif text is not None:
         examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
+        parts = Parts(examples, examples, "")
 
     def choose(by: str) -> HeadMask:
         return choice.of(adapter, opened, unit=by, seed=seed)
 
     chosen = choose(unit)
     notes: list[str] = []
+    if parts is not None and parts.note:
+        notes.append(parts.note)
     if unit == "group" and verdict is None:
         notes.append(f"{len(chosen.closed)} heads go: as many as make whole groups")
     tied = choice.tied(adapter, opened, chosen, unit=unit)
@@ -236,48 +300,82 @@ def prune(
             f"the cut falls among {tied['heads']} heads with equal scores, of which "
             f"{tied['removed']} go: by the loss where ablation measured it, else by the seed"
         )
-    sketch = Sketch("prune", adapter)
-    if examples is not None and rescale is not None:
-        sketch.add("rescale", Passes(forward=2 * len(adapter.sites)), examples)
-    if examples is not None and on_data:
-        sketch.masks("quality", 1, examples, resolve(adapter, metric))
-    meter = begin(progress, sketch.plan(), adapter, examples)
-    scales = None
+    measures = resolve(adapter, metric) if parts is not None and (on_data or fits) else None
+    tuning = None if finetune is None else recovery
+    plan = sketch(adapter, parts, measures, rescale=rescale, replace=replace, recovery=tuning)
+    meter = begin(progress, plan, adapter, None if parts is None else parts.test)
+    scales = constants = None
     if rescale is not None:
-        assert examples is not None
+        assert parts is not None
         with meter.phase("rescale"):
-            scales = least_squares_scales(adapter, examples, chosen, progress=meter)
-        notes += _note_of_scales(scales, len(examples))
+            scales = least_squares_scales(adapter, parts.fit, chosen, progress=meter)
+        notes += note_of_scales(scales, len(parts.fit))
+    if replace is not None:
+        assert parts is not None
+        with meter.phase("constants"):
+            constants = constants_of(replace, adapter, parts.fit, chosen, seed=seed, progress=meter)
     source = {**choice.described(), "unit": unit, "rescale": rescale, "tied": tied}
+    source |= {"replace": replace, "finetune": None, "parts": parts.note if parts else None}
     rows: list[dict[str, Any]] = []
+    stages = stages_of(adapter, chosen, rescale, replace, constants)
     if bake:
         pruned = None
-        smaller = bake_model(adapter, chosen, scales, share=share)
+        smaller = bake_model(adapter, chosen, scales, share=share, constants=constants)
     else:
-        pruned = prune_model(adapter, chosen, scales, share=share)
+        pruned = prune_model(adapter, chosen, scales, share=share, constants=constants)
         smaller = pruned.model
-        rows.append(_savings(unit, chosen, pruned))
+        rows.append(savings(unit, chosen, pruned))
         if mask is None and any(site.n_kv_heads != site.n_heads for site in adapter.sites):
-            rows += _other_savings(adapter, choose, unit)
-    quality = {}
-    if on_data and examples is not None:
+            rows += other_savings(adapter, choose, unit)
+        if finetune is not None:
+            assert parts is not None
+            with meter.phase("fine-tune"):
+                smaller = recover(smaller, parts.fit, recovery, seed=seed, progress=meter)
+            pruned = dataclasses.replace(pruned, model=smaller)
+            source["finetune"] = {**recovery.described(), "data": parts.fit.data.spec}
+            stages.append(Candidate("finetuned", smaller))
+    stages[-1] = Candidate(stages[-1].stage, smaller)
+    worth, points = TABLES["recovery"].empty(), TABLES["pruning_curve"].empty()
+    if parts is not None and (on_data or fits):
+        candidates: list[Candidate] = []
+        if replace is not None and curve and (remove is not None or keep_heads is not None):
+            masks = curve_masks(choice, adapter, opened, unit=unit, seed=seed)
+            candidates = curve_candidates(
+                replace, adapter, parts.fit, masks, constants or {}, seed=seed
+            )
         with open_workers(workers) as execute, meter.phase("quality"):
-            quality = _quality(adapter, smaller, examples, metric, execute, meter)
-    if folder is not None:
-        if pruned is None:
-            removed = [str(head) for head in chosen.closed]
-            save_baked(smaller, removed, folder, source=source, force=force)
-        else:
-            save_pruned(pruned, folder, source=source, force=force, onnx=onnx)
-    return Pruning(
+            how: dict[str, Any] = {"seed": seed, "execute": execute, "progress": meter}
+            worth = worth_frame(adapter, stages, parts.test, metric, **how)
+            if candidates:
+                points = curve_frame(adapter, candidates, parts.test, metric, **how)
+    result = Pruning(
         smaller,
         chosen,
         TABLES["savings"].frame(rows),
-        quality,
+        worth,
+        points,
         {"model": adapter.spec, "library": adapter.library, **source},
         tuple(notes),
         folder,
     )
+    if folder is not None:
+        source |= {"recovery": json_rows(worth), "curve": json_rows(points)}
+
+        def finish(made: Path) -> None:
+            if len(worth):
+                add_pruning_report(made, adapter.spec, chosen, worth, points, notes, command)
+
+        if pruned is None:
+            removed = [str(head) for head in chosen.closed]
+            save_baked(smaller, removed, folder, source=source, force=force, finish=finish)
+        else:
+            save_pruned(pruned, folder, source=source, force=force, onnx=onnx, finish=finish)
+    return result
+
+
+def _spec(data: DataLike | None) -> str | None:
+    """The SPEC of a data set."""
+    return data if isinstance(data, str) else getattr(data, "spec", None)
 
 
 def _check_unit(unit: str, mask: object) -> None:
@@ -285,66 +383,3 @@ def _check_unit(unit: str, mask: object) -> None:
         raise HeadtoolError("`mask` names the heads itself; leave `unit` out")
     if unit not in UNITS:
         raise unknown("unit", unit, UNITS)
-
-
-def _note_of_scales(scales: Mapping[AttentionSite, Tensor], examples: int) -> list[str]:
-    """Say by how much the heads that stay were rescaled."""
-    import torch
-
-    of_open = torch.cat([scale[scale != 0] for scale in scales.values()])
-    if not len(of_open):
-        return []
-    return [
-        f"heads that stay were rescaled on {examples} examples, by "
-        f"{of_open.min():.3g} to {of_open.max():.3g}"
-    ]
-
-
-def _savings(unit: str, mask: HeadMask, pruned: Pruned) -> dict[str, Any]:
-    before, after = dataclasses.asdict(pruned.before), dataclasses.asdict(pruned.after)
-    row: dict[str, Any] = {"unit": unit, "heads_removed": len(mask.closed)}
-    for name, value in before.items():
-        row |= {name: value, f"{name}_after": after[name]}
-    return row | {"sequence_length": pruned.length, "difference": pruned.difference}
-
-
-def _other_savings(
-    model: ModelAdapter, choose: Callable[[str], HeadMask], unit: str
-) -> list[dict[str, Any]]:
-    """What the other unit would save; nothing where it cannot remove so many heads."""
-    other = next(name for name in UNITS if name != unit)
-    try:
-        mask = choose(other)
-        return [_savings(other, mask, prune_model(model, mask, share=True))]
-    except HeadtoolError:
-        return []
-
-
-def _quality(
-    whole: ModelAdapter,
-    smaller: ModelAdapter,
-    examples: Examples,
-    metric: str | None,
-    execute: Executor,
-    progress: Progress,
-) -> dict[str, dict[str, float]]:
-    """The metric (and the loss) of both models."""
-    names = dict.fromkeys([metric_of_model(whole, metric).name, "loss"])
-    values: dict[str, dict[str, float]] = {}
-    for name in names:
-        measured_by = metric_of_model(whole, name)
-        if measured_by.compares:
-            pairs = (("whole", whole), ("pruned", smaller))
-            values[name] = {
-                part: measured_by.compute(compared(whole, model, examples)) for part, model in pairs
-            }
-            continue
-        values[name] = {
-            part: measured_by.compute(
-                measure(
-                    model, examples, [], measured_by, execute=execute, progress=progress
-                ).outcomes.whole
-            )
-            for part, model in (("whole", whole), ("pruned", smaller))
-        }
-    return values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,13 @@ __all__ = ["save_baked", "save_pruned"]
 
 
 def save_pruned(
-    pruned: Pruned, folder: Path, *, source: Mapping[str, Any], force: bool, onnx: bool = False
+    pruned: Pruned,
+    folder: Path,
+    *,
+    source: Mapping[str, Any],
+    force: bool,
+    onnx: bool = False,
+    finish: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a pruned model; all of it appears at `folder`, or nothing does.
 
@@ -35,6 +41,8 @@ def save_pruned(
         Replace what headtool wrote there before.
     onnx
         Export it as ``model.onnx`` as well.
+    finish
+        Adds to the folder while it is being made.
     """
     model = pruned.model
     with new_folder(folder, force=force) as made:
@@ -42,10 +50,18 @@ def save_pruned(
         if onnx:
             export_onnx(model, made / "model.onnx")
         _write_record(made, model, "pruned", pruned.history, source, {**extra, **_costs(pruned)})
+        if finish is not None:
+            finish(made)
 
 
 def save_baked(
-    model: ModelAdapter, removed: list[str], folder: Path, *, source: Mapping[str, Any], force: bool
+    model: ModelAdapter,
+    removed: list[str],
+    folder: Path,
+    *,
+    source: Mapping[str, Any],
+    force: bool,
+    finish: Callable[[Path], None] | None = None,
 ) -> None:
     """Write a baked model as its own library reads it.
 
@@ -55,13 +71,15 @@ def save_baked(
         The model, as `bake` returned it.
     removed
         The heads that put out nothing.
-    folder, source, force
+    folder, source, force, finish
         As for `save_pruned`.
     """
     with new_folder(folder, force=force) as made:
         model.save_baked(made, final=folder)
         record = {"removed": removed}
         _write_record(made, model, "baked", None, source, record)
+        if finish is not None:
+            finish(made)
 
 
 def _write_record(

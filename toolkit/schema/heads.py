@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headtool.schema.columns import Table, boolean, integer, number, string
-from headtool.schema.shared import BY_DATA, DELTA, HEAD, METHOD, METRIC
+from headtool.schema.shared import BUDGET, BY_DATA, DELTA, HEAD, METHOD, METRIC, interval
 
 __all__ = ["HEADS"]
 
@@ -177,6 +177,39 @@ HEADS = (
         "an example's reference translation",
         "`ablate` with a metric of translations, `score` (`ablation.references`)",
         (_MASKS[1], string("text", "the reference")),
+    ),
+    Table(
+        "recovery",
+        "a model by one metric: whole, with heads closed, and pruned",
+        "`prune --data`, its record and report",
+        (
+            string(
+                "stage",
+                "`whole`; `zero`: the heads put out nothing; `mean` or `optimal`: they put out "
+                "constants; `rescaled`; `finetuned`",
+            ),
+            METRIC,
+            number("value", "the metric's", "the model's"),
+            number("delta", "the metric's", "the model's minus the whole one's"),
+            *interval("`delta`", "the metric's"),
+        ),
+        about="Intervals are paired bootstraps over examples. Nothing was fitted to these examples "
+        "if constants or weights were fitted at all.",
+        key=("stage", "metric"),
+    ),
+    Table(
+        "pruning_curve",
+        "a number of heads removed by the same scores, and what they put out instead",
+        "`prune --replace`, its record and report",
+        (
+            string("replacement", "`zero`, `mean` or `optimal`"),
+            *BUDGET,
+            METRIC,
+            number("value", "the metric's", "the masked model's"),
+            DELTA,
+            *interval("`delta`", "the metric's"),
+        ),
+        key=("replacement", "budget"),
     ),
     Table(
         "savings",
