@@ -67,7 +67,15 @@ class Candidate:
         execute: Executor,
         progress: Progress,
     ) -> Statistics:
-        """Return the statistics of every example; some metrics compare with the whole model."""
+        """Return the statistics of every example.
+
+        Parameters
+        ----------
+        whole
+            The whole model, with which some metrics compare.
+        examples, metric, execute, progress
+            As for `headtool.engine.measurement.measure`.
+        """
         if metric.compares and self.mask is None:
             return compared(whole, self.model, examples)
         masks = [] if self.mask is None else [self.mask]
