@@ -59,6 +59,7 @@ def add_pruning_report(
         created="",
         headline=f"By {metric}: {values}.",
         methods=None,
+        columns=[],
         opening=[],
         verdicts=[],
         warnings=[sentence(note) for note in notes],
