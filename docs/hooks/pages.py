@@ -26,8 +26,11 @@ _COMMAND = re.compile(r"^\| `headtool (\w+)` \|", re.M)
 _executed: dict[str, str] = {}
 
 
-def on_config(config: Any) -> Any:
-    """Show the rooms under the name that they are imported by, for the API reference."""
+def on_startup(**_: Any) -> None:
+    """Show the rooms under the name that they are imported by, for the API reference.
+
+    The plugin that reads them lists the folder once, before `on_config`.
+    """
     view = CACHE / "view" / "headtool"
     view.mkdir(parents=True, exist_ok=True)
     rooms = [
@@ -38,6 +41,10 @@ def on_config(config: Any) -> Any:
         link.unlink()
     for path in rooms:
         (view / path.name).symlink_to(path)
+
+
+def on_config(config: Any) -> Any:
+    """Add a page for each command to the navigation."""
     pages = [{name: f"commands/{name}.md"} for name in generated.command_names()]
     (commands,) = [entry["Commands"] for entry in config.nav if "Commands" in entry]
     commands.extend(pages)
