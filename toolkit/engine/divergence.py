@@ -10,7 +10,8 @@ from torch import Tensor
 from headtool.errors import HeadtoolError
 from headtool.models.answers import gathered, spread
 from headtool.models.base import ModelAdapter
-from headtool.models.examples import Examples, Forward, at_least_float32
+from headtool.models.examples import Examples, Forward
+from headtool.models.token_loss import at_least_float32
 
 __all__ = ["compared", "divergences"]
 

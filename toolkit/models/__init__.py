@@ -126,7 +126,9 @@ def load_source(source: ModelSource) -> ModelAdapter:
     import torch
 
     from headtool.models.base import weights_state
+    from headtool.models.memory import return_large_blocks
 
+    return_large_blocks()
     place = _device(source.device)
     library, where, record = _found(source.spec)
     given = {name: value for name in _OF_LIBRARIES if (value := getattr(source, name))}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -17,33 +16,18 @@ from torch import Tensor, nn
 
 from headtool.attention.gating import Handler, SiteHandle, intercept
 from headtool.attention.probing import Probe
-from headtool.attention.weights import home, weights
+from headtool.attention.weights import home
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
 from headtool.models.examples import Batch, Examples, Forward, Task
+from headtool.models.fingerprints import weights_sha256
 from headtool.models.generation import Generator
 from headtool.models.pieces import Pieces
 from headtool.models.source import ModelSource
 from headtool.searching import Search
 
-__all__ = ["ModelAdapter", "WeightsState", "weights_sha256", "weights_state"]
-
-
-def weights_sha256(module: nn.Module) -> str:
-    """SHA-256 over names, shapes, types and bytes of all weights, as they are now.
-
-    Parameters
-    ----------
-    module
-        The model.
-    """
-    digest = hashlib.sha256()
-    for name, weight in weights(module):
-        digest.update(f"{name} {weight.dtype} {tuple(weight.shape)}\n".encode())
-        raw: Any = weight.detach().cpu().contiguous().view(-1).view(torch.uint8)
-        digest.update(raw.numpy())
-    return digest.hexdigest()
+__all__ = ["ModelAdapter", "WeightsState", "weights_state"]
 
 
 WeightsState = tuple[tuple[int, int], ...]
@@ -58,8 +42,9 @@ def weights_state(module: nn.Module) -> WeightsState:
     module
         The model.
     """
-    tensors = [*module.parameters(), *module.buffers()]
-    return tuple((id(tensor), tensor._version) for tensor in tensors)
+    # What waits on the CPU or on disk is another tensor after every pass, and cannot be written to.
+    tensors = [t for t in (*module.parameters(), *module.buffers()) if t.device.type != "meta"]
+    return tuple((id(t), 0 if t.is_inference() else t._version) for t in tensors)
 
 
 class ModelAdapter(ABC):
@@ -92,6 +77,8 @@ class ModelAdapter(ABC):
         How it was loaded, from which another process can load it; None for one that was made.
     loaded
         `weights_state` at that time: weights that were written to since are others.
+    files
+        The files that its weights came from; empty where they are not known.
     """
 
     library: ClassVar[str]
@@ -112,6 +99,7 @@ class ModelAdapter(ABC):
         self.labels = tuple(labels)
         self.source: ModelSource | None = None
         self.loaded: WeightsState = ()
+        self.files: tuple[Path, ...] = ()
 
     @cached_property
     def sites(self) -> Sites:
@@ -136,7 +124,8 @@ class ModelAdapter(ABC):
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over names, shapes, types and bytes of all weights at first use."""
-        return weights_sha256(self.module)
+        unchanged = weights_state(self.module) == self.loaded
+        return weights_sha256(self.module, self.files if unchanged else ())
 
     def intercept(self, handler: Handler, batch: Batch) -> AbstractContextManager[None]:
         """Let `handler` see and change the heads' outputs in every forward pass inside.

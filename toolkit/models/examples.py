@@ -13,12 +13,13 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.heads import Kind
 from headtool.models.batching import length_buckets
+from headtool.models.token_loss import at_least_float32, token_losses
 
 __all__ = [
     "Batch",
@@ -27,7 +28,6 @@ __all__ = [
     "Queries",
     "Row",
     "Task",
-    "at_least_float32",
     "rival_columns",
     "token_columns",
 ]
@@ -238,7 +238,7 @@ class Forward:
         (tokens whose most probable prediction is right).
     logits
         What the model predicts, [B, classes] or [B, T, V]; None for numbers. The divergence between
-        models is computed from them.
+        models is computed from them; gradients of the losses overwrite them (`token_losses`).
     scored
         Which positions of the logits count, boolean [B, T]; None for all.
     """
@@ -256,11 +256,6 @@ class Forward:
         return Forward(self.losses[rows], columns, logits, scored)
 
 
-def at_least_float32(logits: Tensor) -> Tensor:
-    """Widen half-precision logits: a loss over many tokens or classes needs the digits."""
-    return logits if logits.dtype == torch.float64 else logits.float()
-
-
 def token_columns(
     logits: Tensor, targets: Tensor, scored: Tensor, *, label_smoothing: float = 0.0
 ) -> tuple[Tensor, dict[str, Tensor]]:
@@ -269,7 +264,7 @@ def token_columns(
     Parameters
     ----------
     logits
-        Shape [B, T, V].
+        Shape [B, T, V]; not to be used afterwards, see `token_losses`.
     targets
         Token ids, shape [B, T]; anything where `scored` is False.
     scored
@@ -283,17 +278,9 @@ def token_columns(
         As `Forward` wants them.
     """
     safe = targets.masked_fill(~scored, 0)
-    wide = at_least_float32(logits).transpose(1, 2)
-
-    def per_example(smoothing: float) -> Tensor:
-        nll = nn.functional.cross_entropy(wide, safe, reduction="none", label_smoothing=smoothing)
-        return (nll * scored).sum(dim=1)
-
-    losses = per_example(label_smoothing)
-    plain = losses if label_smoothing == 0 else per_example(0.0)
-    correct = (logits.detach().argmax(dim=-1) == safe) & scored
-    return losses, {
-        "loss": plain.detach(),
+    losses, plain, correct = token_losses(logits, safe, scored, label_smoothing=label_smoothing)
+    return losses.sum(dim=1), {
+        "loss": plain.sum(dim=1).detach(),
         "tokens": scored.sum(dim=1),
         "correct": correct.sum(dim=1),
     }

@@ -30,7 +30,8 @@ from torch import Tensor
 
 from headtool.engine.observation import Statistic, Summary
 from headtool.heads import AttentionSite, Kind, Sites
-from headtool.models.examples import Batch, at_least_float32
+from headtool.models.examples import Batch
+from headtool.models.token_loss import at_least_float32
 from headtool.patterns.parses import Parse
 from headtool.results.role_counts import RoleCounts
 

@@ -37,8 +37,9 @@ from headtool.engine.observation import Statistic, Summary
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, Kind, Sites
 from headtool.models.base import ModelAdapter
-from headtool.models.examples import Batch, Examples, at_least_float32
+from headtool.models.examples import Batch, Examples
 from headtool.models.pieces import Pieces, is_punctuation
+from headtool.models.token_loss import at_least_float32
 from headtool.results.role_counts import RoleCounts
 
 __all__ = ["OFFSETS", "TokenRoles", "Vocabulary", "random_repeats", "repeat_roles", "token_roles"]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+import huggingface_hub
 import huggingface_hub.utils
 import torch
 import transformers
@@ -37,6 +38,7 @@ __all__ = [
     "load_pruned_module",
     "load_weights",
     "saved_dtype",
+    "weight_files",
 ]
 
 _SAVED = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
@@ -134,6 +136,29 @@ def saved_dtype(source: str, *, spec: str) -> torch.dtype:
                 if found in _SAVED:
                     return _SAVED[found]
     return torch.float32
+
+
+def weight_files(source: str) -> tuple[Path, ...]:
+    """Return the files that a model was loaded from; empty where they are not known.
+
+    Parameters
+    ----------
+    source
+        The folder, GGUF file or hub id.
+    """
+    place = Path(os.path.expanduser(source))
+    if place.is_file():
+        return (place,)
+    if not place.exists():
+        name, _, revision = source.partition("@")
+        found = huggingface_hub.try_to_load_from_cache(
+            name, "config.json", revision=revision or None
+        )
+        if not isinstance(found, str):
+            return ()
+        place = Path(found).parent
+    kinds = ("*.safetensors", "*.bin", "config.json")
+    return tuple(sorted(file for kind in kinds for file in place.glob(kind)))
 
 
 def find_huggingface(source: str, *, spec: str) -> tuple[str, dict[str, Any], Any]:

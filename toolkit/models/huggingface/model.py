@@ -22,6 +22,7 @@ from headtool.models.huggingface.loading import (
     load_parts,
     load_pruned_module,
     saved_dtype,
+    weight_files,
 )
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.models.huggingface.pieces import HuggingFacePieces
@@ -78,7 +79,9 @@ class HuggingFaceModel(HuggingFaceNetwork):
             source, spec=spec, dtype=dtype, options=placing.options
         )
         placing.settle(module, spec=spec)
-        return cls(spec, task, module if placing.options else module.to(device), tokenizer)
+        model = cls(spec, task, module if placing.options else module.to(device), tokenizer)
+        model.files = weight_files(source)
+        return model
 
     @classmethod
     def saved_dtype(cls, source: str, *, spec: str) -> torch.dtype:

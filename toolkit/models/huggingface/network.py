@@ -25,13 +25,13 @@ from headtool.models.examples import (
     Queries,
     Row,
     Task,
-    at_least_float32,
     rival_columns,
     token_columns,
 )
 from headtool.models.huggingface.checking import check_ids
 from headtool.models.huggingface.prompts import encode_prompts
 from headtool.models.huggingface.sizes import byte_counter
+from headtool.models.token_loss import at_least_float32
 
 __all__ = ["HuggingFaceNetwork"]
 
