@@ -34,7 +34,7 @@ def cluster() -> Iterator[Any]:
         patch.setenv("RAY_worker_niceness", "0")
         made = Cluster()
         made.add_node(num_cpus=1, node_name="left", include_dashboard=False)
-        made.add_node(num_cpus=1, node_name="right")
+        made.right = made.add_node(num_cpus=1, node_name="right")
         yield made
         made.shutdown()
 
@@ -75,10 +75,7 @@ def test_a_lost_node_changes_no_bit(
                 seen.update(there)
                 if "right" in there and not removed:
                     removed.append("right")
-                    cluster.remove_node(
-                        next(n for n in cluster.list_all_nodes() if n.node_name == "right"),
-                        allow_graceful=False,
-                    )
+                    cluster.remove_node(cluster.right, allow_graceful=False)
 
         for _ in range(50):  # until the worker on the right has had its share
             found = evaluate(model, examples, masks, execute=workers, progress=remove)

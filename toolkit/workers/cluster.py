@@ -6,12 +6,15 @@ import contextlib
 import importlib.util
 import logging
 import os
+import socket
 from collections.abc import Iterator
 from typing import Any
 
 from headtool.errors import HeadtoolError
 
 __all__ = ["check_ray", "check_room", "connected", "node_name"]
+
+_SECONDS = 10  # for a first answer of a cluster
 
 # Read by Ray when it is imported or started: no chatter, no reports to its makers, and workers that
 # do not stand back behind all other processes of the machine.
@@ -56,6 +59,8 @@ def connected(address: str | None, workers: int) -> Iterator[None]:
     logging.getLogger("ray").setLevel(logging.CRITICAL)
     local = {} if address else {"num_cpus": workers, "include_dashboard": False}
     try:
+        if address:
+            _knock(address)
         ray.init(
             address or "local",
             configure_logging=False,
@@ -75,6 +80,16 @@ def connected(address: str | None, workers: int) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Raise `ConnectionError` at once where nobody listens; Ray itself tries for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdigit() and "/" not in host:
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=_SECONDS).close()
+        except OSError as error:
+            raise ConnectionError(error.strerror or str(error)) from error
 
 
 def check_room(workers: int, gpus: float) -> None:
