@@ -52,6 +52,7 @@ def test_other_options_are_for_workers(headtool: Any, option: list[str]) -> None
     )
 
 
+@pytest.mark.slow
 def test_ray_is_imported_only_when_it_is_asked_for() -> None:
     code = (
         "import sys, headtool\n"
