@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 import shlex
 from html import escape
@@ -118,8 +117,3 @@ def _group(name: str, home: str) -> str:
 def _api_page(title: str, words: str, names: list[str]) -> str:
     homes = "\n\n".join(f"::: {name}" for name in names)
     return f"# {title}\n\n{words}\n\n{homes}\n"
-
-
-def public_names() -> set[str]:
-    """Return every name that the API reference has to hold."""
-    return {f"headtool.{name}" for name in importlib.import_module("headtool").__all__}

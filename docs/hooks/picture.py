@@ -1,7 +1,7 @@
 """Take the picture of the report that README shows: `make picture`.
 
 It opens a report in Chromium, the one that the environment variable HEADTOOL_CHROMIUM names or
-else Playwright's own, and writes the first screen as a PNG of few colours.
+else Playwright's own, and writes the first screen as a PNG of 256 colours.
 """
 
 from __future__ import annotations
@@ -11,8 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-SIZE = (1400, 900)
-COLOURS = 96
+SIZE = (1200, 1370)
 
 
 def take(report: Path, picture: Path) -> None:
@@ -34,7 +33,9 @@ def take(report: Path, picture: Path) -> None:
         page.goto(report.resolve().as_uri())
         shot = Image.open(io.BytesIO(page.screenshot()))
         browser.close()
-    shot.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE).save(picture, optimize=True)
+    whole = shot.convert("RGB")
+    few = whole.quantize(256, Image.Quantize.MAXCOVERAGE, kmeans=8, dither=Image.Dither.NONE)
+    few.save(picture, optimize=True)
 
 
 if __name__ == "__main__":

@@ -106,9 +106,10 @@ def _python(code: str, names: dict[str, Any]) -> dict[str, str]:
 def main() -> None:
     """Run what standard input holds."""
     blocks = json.load(sys.stdin)
-    # What every command imports is imported here, once.
-    for name in ("torch", "transformers", "headtool.experiments.compare", "headtool.cli.main"):
-        importlib.import_module(name)
+    if any("headtool" in block["code"] for block in blocks):
+        # What every command imports is imported here, once.
+        for name in ("torch", "transformers", "headtool.experiments.compare", "headtool.cli.main"):
+            importlib.import_module(name)
     names: dict[str, Any] = {"__name__": "__main__"}
     outputs = []
     try:
