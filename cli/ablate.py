@@ -17,6 +17,7 @@ from headtool.cli.groups import (
     command,
 )
 from headtool.cli.options import Data, Kinds, Metric, Model, chosen_kinds, split_names
+from headtool.cli.screen_options import ScreenBy, ScreenCut, ScreenHeads
 from headtool.cli.searching import Tokenize
 from headtool.cli.worker_options import WorkerOptions
 from headtool.errors import HeadtoolError
@@ -94,6 +95,9 @@ def ablate(
     sequential: Sequential = False,
     margin: Margin = None,
     fill: Fill = "zero",
+    screen: ScreenHeads = None,
+    screen_by: ScreenBy = "attribution",
+    screen_cut: ScreenCut = 0.5,
     metric: Metric = None,
     decoding: SearchOptions,
     tokenize: Tokenize = None,
@@ -119,11 +123,11 @@ def ablate(
     }
     search = decoding.asked(metric)
     if sequential:
-        others = all_but_one or rescale or fill != "zero" or tokenize is not None
+        others = all_but_one or rescale or fill != "zero" or tokenize is not None or screen
         if others or metric not in (None, "accuracy"):
             raise HeadtoolError(
                 "--sequential decides single heads by accuracy, closed to zero; leave "
-                "--all-but-one, --rescale, --replacement, --metric and --tokenize out"
+                "--all-but-one, --rescale, --replacement, --metric, --tokenize and --screen out"
             )
         _decide(loading.source(model), reading.source(data), margin, asked, spread, run, cost, show)
         return
@@ -139,6 +143,9 @@ def ablate(
             all_but_one=all_but_one,
             rescale=rescale,
             replacement=fill,
+            screen=screen,
+            screen_by=screen_by,
+            screen_cut=screen_cut,
             metric=metric,
             search=search,
             tokenize=tokenize,

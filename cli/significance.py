@@ -9,6 +9,7 @@ import typer
 
 from headtool.cli.groups import PrintOptions, command
 from headtool.cli.options import LARGEST_SEED, Kinds, chosen_kinds, whole_number
+from headtool.cli.screen_options import ScreenCut, ScreenHeads
 from headtool.errors import HeadtoolError
 
 __all__ = ["significance"]
@@ -114,6 +115,8 @@ def significance(
     test: Test = "auto",
     interval: Interval = "auto",
     resamples: Resamples = None,
+    screen: ScreenHeads = None,
+    screen_cut: ScreenCut = 0.5,
     seed: TestSeed = None,
     show: PrintOptions,
 ) -> None:
@@ -130,7 +133,7 @@ def significance(
     from headtool.reports.terminal.verdicts import compat_tables, test_tables
 
     if compat is not None:
-        if (alpha, alpha_total, margin, correction, test, interval) != _DEFAULTS:
+        if (alpha, alpha_total, margin, correction, test, interval) != _DEFAULTS or screen:
             raise HeadtoolError(
                 f"--compat {compat} has no other options than --metric, --kind, --resamples and "
                 "--seed"
@@ -153,6 +156,8 @@ def significance(
         test=test,
         interval=interval,
         resamples=resamples,
+        screen=screen,
+        screen_cut=screen_cut,
         seed=seed,
     )
     show.notes(verdicts.tests.notes)

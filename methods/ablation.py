@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from headtool.analysis.screening import SCREENS, Screen
 from headtool.engine.measurement import described
 from headtool.engine.replacement import REPLACEMENTS, replacement
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.methods.base import Job, Method, Scored, option
+from headtool.methods.screening import Screened, screen_heads, screening_method
 from headtool.metrics import get_metric
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import BLEU, TOKENIZERS, TRANSLATION_METRICS
@@ -37,6 +41,10 @@ class Ablation(Method):
     example's own corrupted text (`counterfactual`, for data that has one), or (`optimal`) the
     constant that gives the least loss with that head closed, trained on the same examples. The last
     takes `optimal_steps` passes forwards and backwards of 16 examples for each head.
+
+    With `screen`, a cheap method ranks all heads on one half of the examples, drawn at random, and
+    only the heads whose ranks lie nearest to the cut are ablated, on the other half. The others
+    have no score (NaN); the table `screening` says which.
 
     References
     ----------
@@ -89,8 +97,16 @@ class Ablation(Method):
         "13a", "sacreBLEU's tokens for bleu; char for languages without spaces", choices=TOKENIZERS
     )
 
+    screen: int | None = option(
+        None, "ablate only so many heads, those that a cheap method ranks nearest to the cut"
+    )
+    screen_by: str = option("attribution", "the method that ranks them", choices=SCREENS)
+    screen_cut: float = option(0.5, "the cut, as a share of the heads from the least important")
+
     def check(self) -> None:
         """Check the search as far as that needs no model."""
+        if self.screen is not None:
+            Screen(self.screen, self.screen_by, self.screen_cut)
         if self.beam is not None and self.beam < 1:
             raise HeadtoolError(f"ablation.beam must be at least 1, got {self.beam}")
         if self.optimal_steps < 1:
@@ -103,6 +119,8 @@ class Ablation(Method):
         found = {"length_penalty": "on a beam of 1"} if self.beam == 1 else {}
         if self.replacement != "optimal":
             found["optimal_steps"] = f"on replacement {self.replacement}"
+        if self.screen is None:
+            found |= dict.fromkeys(("screen_by", "screen_cut"), "without ablation.screen")
         if metric is not None and (self.signal == "loss" or metric.name not in TRANSLATION_METRICS):
             found |= dict.fromkeys(("beam", "length_penalty"), "on a metric that does not decode")
         if metric is not None and (self.signal == "loss" or metric.name != "bleu"):
@@ -116,6 +134,15 @@ class Ablation(Method):
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Run or decode the whole model once, and once for each head."""
+        if self.screen is not None:
+            method = screening_method(
+                Screen(self.screen, self.screen_by, self.screen_cut), self.replacement
+            )
+            half = dataclasses.replace(size, heads=min(self.screen, size.heads))
+            exact = dataclasses.replace(self, screen=None, screen_by="attribution", screen_cut=0.5)
+            parts = [(part, "screening") for part in method.cost(size) or ()]
+            parts += [(part, part.what) for part in exact.cost(half)]
+            return tuple(dataclasses.replace(part.times(0.5), what=what) for part, what in parts)
         filling = replacement(self.replacement, steps=self.optimal_steps).cost(size)
         if size.beam and self.signal == "metric":
             beam = self.beam or size.beam
@@ -144,10 +171,15 @@ class Ablation(Method):
                 f"ablation.beam and ablation.length_penalty are for metrics that decode, not for "
                 f"{metric.name}; choose `metric` bleu, chrf or ter, or leave them out"
             )
-        masks = [HeadMask.without(job.model.sites, [head]) for head in job.sites.heads]
+        examples, heads, tested = job.examples, list(job.sites.heads), slice(None)
+        screened = None if self.screen is None else self._screened(job, self.screen)
+        if screened is not None:
+            examples, heads = screened.evaluation, list(screened.heads)
+            tested = screened.frame["tested"].to_numpy()
+        masks = [HeadMask.without(job.model.sites, [head]) for head in heads]
         measured = job.measure(
             job.model,
-            job.examples,
+            examples,
             masks,
             metric,
             search=search,
@@ -166,12 +198,35 @@ class Ablation(Method):
         if metric.name != "loss" and {"loss", "tokens"} <= set(outcomes.whole):
             loss = get_metric("loss", task=job.model.task)
             finer = np.array([loss.compute(outcomes.row(i)) for i in range(len(masks))])
+
+        def everywhere(values: NDArray[np.float64]) -> NDArray[np.float64]:
+            found = np.full(job.sites.n_heads, np.nan)
+            found[tested] = values
+            return found
+
+        further = {}
+        if screened is not None:
+            further["screen"] = screened.described
         return Scored(
-            sign * (whole - masked),
-            stderr,
-            columns={metric.name: masked},
+            everywhere(sign * (whole - masked)),
+            everywhere(stderr),
+            columns={metric.name: everywhere(masked)},
+            tables={} if screened is None else {"screening": screened.frame},
             outcomes=outcomes,
             texts=measured.texts(),
-            provenance=described(metric, search),
-            tie_break=finer,
+            provenance={**described(metric, search), **further},
+            tie_break=None if finer is None else everywhere(finer),
+        )
+
+    def _screened(self, job: Job, heads: int) -> Screened:
+        """Choose the heads to ablate."""
+        return screen_heads(
+            job.model,
+            job.examples,
+            job.sites,
+            Screen(heads, self.screen_by, self.screen_cut),
+            replacement=self.replacement,
+            seed=job.seed,
+            execute=job.execute,
+            progress=job.progress,
         )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import RenderableType
 from rich.text import Text
 
+from headtool.analysis.screening import screening_note
 from headtool.reports.terminal.pieces import HeatMap, search_in_words
 from headtool.reports.terminal.tables import field_table
 from headtool.reports.wording.text import visible
@@ -51,6 +52,9 @@ def ablation_tables(
     )
     if "search" in source:
         yield Text(f"  {search_in_words(source['search'])}; {source['signature']}", style="dim")
+    if "screen" in source["options"]:
+        screened = source["options"]["screen"]
+        yield Text(f"  {screening_note(screened)}", style="dim")
     alone = source["options"]["all_but_one"]
     closed = "this head alone stays open in its site" if alone else "this head is closed"
     for metric, rows in frame.groupby("metric", sort=False):
@@ -58,7 +62,7 @@ def ablation_tables(
         for kind, part in rows.groupby("kind", sort=False):
             yield HeatMap(str(kind), _grid(part))
         if best is None:
-            order = rows["delta"].abs().sort_values(ascending=False).index
+            order = rows["delta"].dropna().abs().sort_values(ascending=False).index
             yield field_table(rows.loc[order].head(_LARGEST).drop(columns="metric"))
     if best is not None:
         yield Text("the best single head of each site, chosen on half of the examples", style="dim")

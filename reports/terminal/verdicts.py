@@ -12,6 +12,7 @@ from rich.text import Text
 from headtool.analysis.assessment import HeadTests
 from headtool.analysis.compat import CompatTests
 from headtool.analysis.equivalence import VERDICTS
+from headtool.analysis.screening import NOT_TESTED
 from headtool.reports.contents.facts import examples_note, false_verdicts, unchanged_note
 from headtool.reports.terminal.tables import field_table
 from headtool.reports.wording.text import visible
@@ -72,7 +73,8 @@ def test_tables(
     )
     yield Text(false_verdicts(tests.alpha), style="dim")
     counts = tests.frame["verdict"].value_counts()
-    yield Text(", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in VERDICTS))
+    given = [*VERDICTS, NOT_TESTED] if NOT_TESTED in counts else VERDICTS
+    yield Text(", ".join(f"{counts.get(verdict, 0)} {verdict}" for verdict in given))
     raw = int((tests.frame["p"] < tests.alpha).sum())
     yield Text(
         f"without correction {raw} heads have p < {tests.alpha:g}; if no head mattered, up to "
@@ -81,7 +83,8 @@ def test_tables(
     )
     if len(by_kind) > 1:
         yield field_table(by_kind, optional=_LESS)
-    order = tests.frame["p"].sort_values(kind="stable").index
+    tested = tests.frame[tests.frame["verdict"] != NOT_TESTED]
+    order = tested["p"].sort_values(kind="stable").index
     yield field_table(tests.frame.loc[order, _COLUMNS], optional=_LESS)
     if (tests.frame["ci_low"] == tests.frame["ci_high"]).any():
         yield Text(unchanged_note(tests.n_examples), style="dim")

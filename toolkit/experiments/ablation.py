@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headtool.analysis.screening import Screen, asked_screen, halves, with_untested
 from headtool.data.drawing import LimitOrder
 from headtool.engine.counting import mask_shares, size_of
 from headtool.engine.measurement import Measured, Measures, measure, resolve
@@ -21,13 +22,14 @@ from headtool.errors import HeadtoolError
 from headtool.experiments.effects import ablation_frame, best_single_heads, whole_values
 from headtool.experiments.inputs import DataLike, ModelSource, encode, open_model, read_data
 from headtool.experiments.planning import Plan, Sketch, begin
-from headtool.heads import Head, HeadMask, Kind
+from headtool.heads import Head, Kind, Sites
 from headtool.masks.singles import Ablated, keep_one_masks, single_masks
+from headtool.methods.screening import screen_heads, screening_method
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
-from headtool.progress import Progress, silent
+from headtool.progress import Progress, labelled, silent
 from headtool.results.folders import check_output
 from headtool.results.outcomes import Outcomes
 from headtool.results.runs import site_frame, write_run
@@ -61,6 +63,9 @@ class Ablation:
         `headtool.experiments.effects.best_single_heads` chooses it; else None.
     folder
         The run directory; None where none was asked for.
+    screening
+        Which heads were screened out, and by what: the table ``screening``. None if all heads were
+        ablated.
     """
 
     frame: pd.DataFrame
@@ -69,6 +74,7 @@ class Ablation:
     measured: Measured
     best: pd.DataFrame | None = None
     folder: Path | None = None
+    screening: pd.DataFrame | None = None
 
     @property
     def source(self) -> dict[str, Any]:
@@ -122,6 +128,9 @@ def ablate(
     all_but_one: bool = False,
     rescale: bool = False,
     replacement: str = "zero",
+    screen: int | None = None,
+    screen_by: str = "attribution",
+    screen_cut: float = 0.5,
     metric: str | None = None,
     search: Search | None = None,
     tokenize: str | None = None,
@@ -155,6 +164,14 @@ def ablate(
     replacement
         What a closed head puts out: ``zero``, ``mean``, ``resample``, ``counterfactual`` (for data
         with a column ``corrupted``) or ``optimal``.
+    screen
+        Ablate only so many heads, on one half of the examples: those that a cheap method, on the
+        other half, ranks nearest to the cut. The others have NaN; see
+        `headtool.analysis.screening`.
+    screen_by
+        The method that ranks them: ``attribution`` or ``gradient``.
+    screen_cut
+        Where the cut is: the share of the heads that would be cut off, the least important first.
     metric
         The metric; None for the task's own. The loss is measured beside every metric that does not
         decode.
@@ -206,6 +223,9 @@ def ablate(
         raise HeadtoolError("`heads` and `all_but_one` exclude each other; leave one out")
     if rescale and not all_but_one:
         raise HeadtoolError("`rescale` is for `all_but_one`; add it, or leave `rescale` out")
+    screening = asked_screen(screen, screen_by, screen_cut)
+    if screening is not None and (heads is not None or all_but_one):
+        raise HeadtoolError("`screen` chooses heads itself; leave `heads` and `all_but_one` out")
     kinds = None if kinds is None else tuple(kinds)
     chosen = heads_to_ablate(heads, kinds)
     filling = named_replacement(replacement, seed=seed)
@@ -216,37 +236,57 @@ def ablate(
     ablated = ablated_heads(adapter, chosen, kinds, all_but_one=all_but_one)
     measures = resolve(adapter, metric, search, tokenize=tokenize)
     examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
-    settings = {
+    sites = adapter.sites.restrict(kinds)
+    settings: dict[str, Any] = {
         "all_but_one": all_but_one,
         "rescale": rescale,
         "replacement": replacement,
         "sequential": False,
     }
-    source = provenance(adapter, examples, "ablate", settings, measures.metric.name, seed)
-    source |= measures.described()
-    masks = [item.mask for item in ablated]
-    description = {**source, "masks": digest([mask.to_json() for mask in masks])}
-    meter = begin(progress, _plan(adapter, examples, masks, measures, filling), adapter, examples)
-    with (
-        open_workers(workers) as execute,
-        contextlib.nullcontext()
-        if folder is None
-        else store_beside(folder, description, force=force) as store,
-    ):
-        measured = measure(
-            adapter,
-            examples,
-            masks,
-            measures.metric,
-            search=measures.search,
-            replacement=filling,
-            rescale=rescale,
-            store=store,
-            execute=execute,
-            progress=meter,
-        )
+    meter = begin(
+        progress,
+        _plan(adapter, examples, ablated, sites, measures, filling, screening, replacement),
+        adapter,
+        examples,
+    )
+    with contextlib.ExitStack() as stack:
+        execute = stack.enter_context(open_workers(workers))
+        screened = None
+        if screening is not None:
+            with meter.phase("screen"):
+                screened = screen_heads(
+                    *(adapter, examples, sites, screening),
+                    replacement=replacement,
+                    seed=seed,
+                    execute=execute,
+                    progress=labelled(meter, "screen"),
+                )
+            ablated = [item for item in ablated if item.head in screened.heads]
+            examples = screened.evaluation
+            settings["screen"] = screened.described
+        source = provenance(adapter, examples, "ablate", settings, measures.metric.name, seed)
+        source |= measures.described()
+        masks = [item.mask for item in ablated]
+        store = None
+        if folder is not None:
+            description = {**source, "masks": digest([mask.to_json() for mask in masks])}
+            store = stack.enter_context(store_beside(folder, description, force=force))
+        with meter.phase("ablate"):
+            measured = measure(
+                adapter,
+                examples,
+                masks,
+                measures.metric,
+                search=measures.search,
+                replacement=filling,
+                rescale=rescale,
+                store=store,
+                execute=execute,
+                progress=meter,
+            )
         outcomes = measured.outcomes
-        frame = ablation_frame(ablated, outcomes, measures.metrics)
+        chosen_of = None if screened is None else screened.frame
+        frame = with_untested(ablation_frame(ablated, outcomes, measures.metrics), chosen_of)
         best = None
         if all_but_one:
             best = best_single_heads(ablated, outcomes, measures.metric, seed=seed)
@@ -257,6 +297,7 @@ def ablate(
                 "sites": site_frame(adapter.sites),
                 **measured.texts(),
                 **({} if best is None else {"best": best}),
+                **({} if chosen_of is None else {"screening": chosen_of}),
             }
             write_run(
                 folder,
@@ -267,23 +308,32 @@ def ablate(
                 force=force,
             )
     whole = whole_values(outcomes, measures.metrics)
-    return Ablation(frame, whole, source, measured, best, folder)
+    return Ablation(frame, whole, source, measured, best, folder, chosen_of)
 
 
 def _plan(
     model: ModelAdapter,
     examples: Examples,
-    masks: Sequence[HeadMask],
+    ablated: Sequence[Ablated],
+    sites: Sites,
     measures: Measures,
     filling: Replacement,
+    screening: Screen | None,
+    replacement: str,
 ) -> Plan:
     """What an ablation costs: the whole model, every mask, and what replaces heads."""
     sketch = Sketch("ablate", model)
+    share, count = sum(mask_shares(model, [item.mask for item in ablated])) / len(ablated), None
+    if screening is not None:
+        screening.check(sites.n_heads)
+        choosing, examples = (examples.take(half) for half in halves(len(examples), 0))
+        method = screening_method(screening, replacement)
+        sketch.method("screen", method, choosing, sites, Measures((measures.metric,)))
+        count = screening.heads
     size = size_of(model, examples, model.sites, measures.metric, measures.search)
     for passes in filling.cost(size):
         sketch.add("ablate", passes, examples)
-    share = sum(mask_shares(model, masks)) / len(masks)
-    sketch.masks("ablate", len(masks), examples, measures, share=share, what="masks")
+    sketch.masks("ablate", count or len(ablated), examples, measures, share=share, what="masks")
     return sketch.plan()
 
 

@@ -17,6 +17,8 @@ from headtool.models.source import ModelSource
 from headtool.results.runs import read_run
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from headtool.metrics.base import Metric
     from headtool.models.base import ModelAdapter
     from headtool.models.examples import Examples
@@ -209,6 +211,11 @@ class HasOutcomes(Protocol):
     @property
     def source(self) -> dict[str, Any]:
         """Provenance of the outcomes."""
+        ...
+
+    @property
+    def screening(self) -> pd.DataFrame | None:
+        """Which heads were screened out; None if all were ablated."""
         ...
 
     def outcomes(self, metric: Metric | None = None) -> Outcomes:

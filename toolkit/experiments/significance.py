@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from headtool.analysis.assessment import HeadTests, assess_outcomes
 from headtool.analysis.compat import CompatTests, compat_tests
 from headtool.analysis.kinds import of_kinds, summarise_kinds
 from headtool.analysis.labels import heads_of
 from headtool.analysis.paired import Paired
-from headtool.experiments.inputs import HasOutcomes, open_outcomes
+from headtool.analysis.screening import (
+    asked_screen,
+    halves,
+    screening_frame,
+    screening_note,
+    with_untested,
+)
+from headtool.errors import HeadtoolError
+from headtool.experiments.inputs import HasOutcomes, name_of, open_outcomes
 from headtool.heads import Kind
 from headtool.metrics import metric_of_run
+from headtool.metrics.base import Metric
+from headtool.results.outcomes import Outcomes
 from headtool.results.scores import json_rows
 
 if TYPE_CHECKING:
@@ -101,6 +114,8 @@ def test(
     test: str = "auto",
     interval: str = "auto",
     resamples: int | None = None,
+    screen: int | None = None,
+    screen_cut: float = 0.5,
     seed: int | None = None,
 ) -> Verdicts:
     """Say which heads are needed, removable or harmful, and which are undecided.
@@ -131,8 +146,14 @@ def test(
         ``auto``, ``newcombe``, ``percentile`` or ``bca``.
     resamples
         Resamples; None for 10,000, and more where the correction needs them.
+    screen
+        Test only so many heads, on one half of the examples: those whose effects on the other half
+        rank nearest to the cut. Heads that were screened out before the ablation are not tested in
+        any case.
+    screen_cut
+        Where the cut is: the share of the heads that would be cut off, the least important first.
     seed
-        Draws the resamples; None for 0.
+        Draws the resamples, and the halves of a screen; None for 0.
 
     Raises
     ------
@@ -152,8 +173,23 @@ def test(
     saved = open_outcomes(run)
     source = saved.source
     measure = metric_of_run(source, metric)
+    outcomes, screening = of_kinds(saved.outcomes(measure), kinds), saved.screening
+    screened = dict(source.get("screen") or source["options"].get("screen") or {})
+    asked = asked_screen(screen, "attribution", screen_cut)
+    if asked is not None:
+        if screening is not None:
+            raise HeadtoolError(
+                f"{name_of(saved)} was screened before the ablation; leave `screen` out"
+            )
+        selection, rest = halves(len(next(iter(outcomes.whole.values()))), seed or 0)
+        score = _effects(outcomes.on(selection), measure)
+        screening = screening_frame(heads_of(outcomes.masks), score, asked, seed=seed or 0)
+        chosen = [i for i, tested in enumerate(screening["tested"]) if tested]
+        outcomes = outcomes.on(rest).take(chosen)
+        sizes = {"of": len(score), "selection": len(selection), "evaluation": len(rest)}
+        screened = {**asked.described(**sizes), "by": "ablation"}
     tests = assess_outcomes(
-        of_kinds(saved.outcomes(measure), kinds),
+        outcomes,
         measure,
         test=test,
         interval=interval,
@@ -183,7 +219,19 @@ def test(
     }
     made = {} if saved.folder is None else {"run": str(saved.folder)}
     by_kind = summarise_kinds(tests.frame, alpha=tests.alpha)
+    if screening is not None:
+        settings["screen"] = screened
+        notes = (*tests.notes, screening_note(screened, tests.n_tests))
+        tests = replace(tests, frame=with_untested(tests.frame, screening), notes=notes)
     return Verdicts(tests, by_kind, {**made, **source, "settings": settings}, signature)
+
+
+def _effects(outcomes: Outcomes, metric: Metric) -> NDArray[np.float64]:
+    """What the metric loses without each head, [masks]."""
+    sign = 1.0 if metric.higher_is_better else -1.0
+    whole = metric.compute(outcomes.whole)
+    rows = range(len(outcomes.masks))
+    return np.array([sign * (whole - metric.compute(outcomes.row(row))) for row in rows])
 
 
 def test_as(

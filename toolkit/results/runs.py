@@ -191,6 +191,12 @@ class Run:
         )
         return hypotheses.outcomes(references, metric)
 
+    @property
+    def screening(self) -> pd.DataFrame | None:
+        """Which heads were screened out before the ablation; None if all were ablated."""
+        name = next((n for n in ("screening", "ablation.screening") if n in self.names), None)
+        return None if name is None else self.table(name)
+
     def weights(self, name: str) -> dict[str, Tensor]:
         """Read trained weights by parameter name.
 

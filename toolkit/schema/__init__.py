@@ -29,7 +29,7 @@ GROUPS: dict[str, tuple[Table, ...]] = {
 TABLES: dict[str, Table] = {table.name: table for group in GROUPS.values() for table in group}
 """All tables by name."""
 
-_OF_MASKS = ("outcomes", "hypotheses", "references")
+_OF_MASKS = ("outcomes", "hypotheses", "references", "screening")
 
 
 def find_table(name: str) -> Table | None:

@@ -140,6 +140,19 @@ HEADS = (
         key=("data", "kind", "layer", "head", "metric"),
     ),
     Table(
+        "screening",
+        "a head: whether a cheap method left open what it is worth",
+        "`ablate --screen`, the method `ablation` with `screen`",
+        (
+            *HEAD,
+            number("score", "the method's", "of the method that screened, on the selection half"),
+            integer("rank", "", "1 for the most important head"),
+            boolean("tested", "whether it was ablated, on the other half"),
+        ),
+        about="The heads whose ranks lie nearest to the cut are tested.",
+        key=("kind", "layer", "head"),
+    ),
+    Table(
         "best",
         "the head of a site that does best alone",
         "`headtool ablate --all-but-one`",

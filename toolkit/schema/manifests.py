@@ -89,6 +89,15 @@ _SOURCE = {
 }
 """How the scores of a method, outcomes or roles were made."""
 
+_SCREEN = {
+    "heads": "count",
+    "by": "text",
+    "cut": "number",
+    "of": "count",
+    "selection_examples": "count",
+    "evaluation_examples": "count",
+}
+
 _OUTCOMES = {
     **_SOURCE,
     "method": "text",
@@ -107,6 +116,7 @@ _ABLATE = {
         "replacement?": "text",
         "sequential?": "truth",
         "margin?": "number?",
+        "screen?": _SCREEN,
     },
 }
 

@@ -7,7 +7,10 @@ from headtool.schema.shared import BY_DATA, DELTA, HEAD, coefficient, interval
 
 __all__ = ["VERDICTS"]
 
-_VERDICT = string("verdict", "`needed`, `removable`, `harmful` or `undecided`")
+_VERDICT = string(
+    "verdict",
+    "`needed`, `removable`, `harmful` or `undecided`; `not tested` if screened out",
+)
 _METRIC = "the metric's"
 
 VERDICTS = (
