@@ -171,11 +171,12 @@ class Ablation(Method):
                 f"ablation.beam and ablation.length_penalty are for metrics that decode, not for "
                 f"{metric.name}; choose `metric` bleu, chrf or ter, or leave them out"
             )
-        examples, heads, tested = job.examples, list(job.sites.heads), slice(None)
+        examples, heads = job.examples, list(job.sites.heads)
+        tested = np.ones(job.sites.n_heads, dtype=np.bool_)
         screened = None if self.screen is None else self._screened(job, self.screen)
         if screened is not None:
             examples, heads = screened.evaluation, list(screened.heads)
-            tested = screened.frame["tested"].to_numpy()
+            tested = screened.frame["tested"].to_numpy(np.bool_)
         masks = [HeadMask.without(job.model.sites, [head]) for head in heads]
         measured = job.measure(
             job.model,
