@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import typer
+
 from headtool.cli.console import this_command
 from headtool.cli.groups import (
     CostOptions,
@@ -25,9 +29,27 @@ from headtool.cli.worker_options import WorkerOptions
 
 __all__ = ["score"]
 
+Iterative = Annotated[
+    bool,
+    typer.Option(
+        "--iterative",
+        metavar="",
+        help="Remove the lowest heads step by step and score the others again after every step. "
+        "Scores are then places in the order of removal: 0 leaves first.",
+    ),
+]
+Steps = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIZE",
+        help="With --iterative: heads that leave in a step, such as 10% (the default) or 4.",
+    ),
+]
+
 EXAMPLES = (
     "Examples:\n\nheadtool score --method gradient\n\n"
     "headtool score --method gradient,ablation --model my/model --data dev.tsv --out runs/a\n\n"
+    "headtool score --method gradient --iterative --steps 25% --out runs/removal\n\n"
     "headtool score --method gates --set gates.heads=20 --format json"
 )
 
@@ -41,6 +63,8 @@ def score(
     settings: Settings = None,
     kind: Kinds = None,
     metric: Metric = None,
+    iterative: Iterative = False,
+    steps: Steps = None,
     reading: DataOptions,
     loading: LoadOptions,
     spread: WorkerOptions,
@@ -65,6 +89,8 @@ def score(
             methods=methods,
             kinds=kinds,
             metric=metric,
+            iterative=iterative,
+            steps=steps,
             **reading.amounts,
             **run.place,
             command=this_command(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable
 
@@ -12,9 +13,12 @@ from headtool.attention.closing import closing
 from headtool.heads import HeadMask
 from headtool.masks.order import Family
 from headtool.models.base import ModelAdapter
-from headtool.results.scores import HeadScores
+from headtool.results.scores import HeadScores, score_frame
 
-__all__ = ["iterative_order"]
+__all__ = ["STEPS", "iterative_order", "removal_scores"]
+
+STEPS = "10%"
+"""Heads that leave in a step where nothing else is asked for."""
 
 Rescore = Callable[[int], HeadScores]
 """Scores the heads of a family while some heads are closed; takes how many those are."""
@@ -55,3 +59,45 @@ def iterative_order(family: Family, model: ModelAdapter, rescore: Rescore) -> ND
         order = np.concatenate([order[:now], left])
         closed[left[: then - now]] = True
     return order
+
+
+def removal_scores(
+    model: ModelAdapter,
+    family: Family,
+    first: HeadScores,
+    rescore: Rescore,
+    *,
+    steps: str,
+    seed: int = 0,
+) -> HeadScores:
+    """Score heads by their place in the order in which they leave: 0 leaves first.
+
+    Parameters
+    ----------
+    model
+        The model; left as it was.
+    family
+        The heads, all of which may leave, and how many are gone after every step.
+    first
+        Scores of the whole model, which the column ``first_score`` keeps.
+    rescore
+        Scores the heads while some are closed; takes how many those are. Not called for none.
+    steps
+        What the steps were asked for as, for provenance.
+    seed
+        Seed of the ranks of heads with equal scores, of which there are none.
+    """
+    order = iterative_order(family, model, lambda gone: rescore(gone) if gone else first)
+    place = np.empty(len(order), dtype=np.float64)
+    place[order] = np.arange(len(order))
+    frame = score_frame(
+        first.method,
+        family.sites,
+        place,
+        np.full(len(order), np.nan),
+        seed=seed,
+        first_score=first.frame["score"].to_numpy(np.float64),
+    )
+    return dataclasses.replace(
+        first, frame=frame, provenance={**first.provenance, "iterative": steps}
+    )

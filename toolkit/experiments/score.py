@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headtool.data.drawing import LimitOrder
 from headtool.engine.measurement import resolve
 from headtool.engine.provenance import provenance
+from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import (
     DataLike,
@@ -22,8 +23,10 @@ from headtool.experiments.inputs import (
     read_data,
 )
 from headtool.experiments.planning import Sketch, begin
+from headtool.experiments.rescoring import STEPS, removal_scores
 from headtool.experiments.stages import Stages, stages
 from headtool.heads import Kind, head_name
+from headtool.masks.order import families
 from headtool.methods import get_method
 from headtool.methods.base import Method
 from headtool.metrics import metric_of_model
@@ -82,6 +85,8 @@ def score(
     methods: Sequence[Method | str] = ("gradient",),
     kinds: Iterable[Kind] | None = None,
     metric: str | None = None,
+    iterative: bool = False,
+    steps: str | None = None,
     limit: int | None = None,
     limit_order: LimitOrder = "seeded",
     batch_tokens: int = 4096,
@@ -106,6 +111,12 @@ def score(
         Attention kinds whose heads are scored; None for all.
     metric
         For methods that measure the model, such as ``ablation``; None for the task's own.
+    iterative
+        Remove the lowest heads step by step and score those that are left again after every step.
+        A head's score is then its place in the order of removal: 0 leaves first. What closes heads
+        runs in this process, whatever `workers` says.
+    steps
+        With `iterative`, how many heads leave in a step, such as ``"4"``; None: ``"10%"``.
     limit
         Examples to use; None for all.
     limit_order
@@ -151,12 +162,21 @@ def score(
     if metric is not None:
         _check_metric(metric, adapter, chosen)
     sites = adapter.sites.restrict(kinds)  # an error here costs no work
+    family = None
+    if iterative:
+        (family,) = families(sites, steps or STEPS, keep_one=False, per_kind=False)
+    elif steps is not None:
+        raise HeadtoolError("`steps` is for `iterative`; add it, or leave `steps` out")
     examples = encode(adapter, text, batch_tokens=batch_tokens, seed=seed)
     description = provenance(
         adapter,
         examples,
         "score",
-        {"kinds": list(kinds or ()), **{scorer.name: scorer.settings() for scorer in chosen}},
+        {
+            "kinds": list(kinds or ()),
+            **({"iterative": steps or STEPS} if iterative else {}),
+            **{scorer.name: scorer.settings() for scorer in chosen},
+        },
         metric or "",
         seed,
     )
@@ -164,25 +184,42 @@ def score(
     measures = resolve(adapter, metric)
     for scorer in chosen:
         sketch.method(scorer.name, scorer, examples, sites, measures)
+        if family is not None:
+            again = max(0, len(family.budgets) - 2)
+            name = f"{scorer.name}.steps"
+            sketch.method(name, scorer.scores_only(), examples, sites, measures, times=again)
     meter = begin(progress, sketch.plan(), adapter, examples)
     results: list[HeadScores] = []
     seconds: dict[str, float] = {}
     with open_workers(workers) as execute, stages(folder, description, force=force) as kept:
+
+        def scored(by: Method, place: str, execute: Executor) -> HeadScores:
+            return by.score(
+                adapter,
+                examples,
+                kinds=kinds,
+                metric=metric,
+                seed=seed,
+                execute=execute,
+                progress=meter,
+                keep=partial(_keep, kept, place),
+            )
+
         try:
             for scorer in chosen:
                 started = time.perf_counter()
                 with meter.phase(scorer.name):
-                    scored = scorer.score(
-                        adapter,
-                        examples,
-                        kinds=kinds,
-                        metric=metric,
-                        seed=seed,
-                        execute=execute,
-                        progress=meter,
-                        keep=partial(_keep, kept, scorer.name),
-                    )
-                results.append(scored)
+                    found = scored(scorer, scorer.name, execute)
+                if family is not None:
+
+                    def rescore(gone: int, scorer: Method = scorer) -> HeadScores:
+                        return scored(scorer.scores_only(), f"{scorer.name}.{gone}", in_turn)
+
+                    with meter.phase(f"{scorer.name}.steps"):
+                        found = removal_scores(
+                            adapter, family, found, rescore, steps=steps or STEPS, seed=seed
+                        )
+                results.append(found)
                 seconds[scorer.name] = time.perf_counter() - started
                 _warn_of_missing(results[-1])
         except KeyboardInterrupt:

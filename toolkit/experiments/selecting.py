@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from headtool.analysis.assembly import check_scores
 from headtool.engine.measurement import Measured
+from headtool.engine.units import in_turn
 from headtool.errors import HeadtoolError, StorageError
 from headtool.experiments.rescoring import iterative_order
 from headtool.experiments.setup import Setup
@@ -283,7 +284,7 @@ def _scores(
             seed=now.seed,
             progress=labelled(kept.progress, now.label(method.name) + suffix),
             measure=measured,
-            execute=kept.execute,
+            execute=in_turn if closing else kept.execute,  # only this process has them closed
             keep=lambda part, compute: kept.keep(f"{stage}.{part}", compute),
         )
 

@@ -82,6 +82,13 @@ HEADS = (
                 optional=True,
             ),
             number("log_alpha", "", "`gates`: the trained parameter of the gate", optional=True),
+            number(
+                "first_score",
+                "",
+                "`score --iterative`: the score on the whole model; `score` is the place in the "
+                "order of removal, from 0",
+                optional=True,
+            ),
             number("gate", "", "`gates`: the gate without noise, 0 to 1", optional=True),
             boolean(
                 "kept",
