@@ -65,11 +65,12 @@ def test_every_method_scores_again_what_is_left(nli: ModelAdapter, name: str) ->
     assert not any(part._forward_pre_hooks for part in nli.module.modules())
 
 
-def test_retrieval_scores_again_too() -> None:
-    """It takes a language model, whose copying head leaves last."""
+@pytest.mark.parametrize("name", [name for name in BUILTIN if name in CAUSAL])
+def test_methods_of_language_models_score_again_too(name: str) -> None:
+    """On a model in which one head does their work, and leaves last."""
     found = headtool.score(
-        "builtin:planted", methods=["retrieval"], limit=16, iterative=True, steps="50%"
-    )["retrieval"].frame
+        "builtin:planted", methods=[name], limit=16, iterative=True, steps="50%"
+    )[name].frame
     assert sorted(found["score"]) == list(range(len(found)))
     assert found.nlargest(1, "score")["first_score"].item() == found["first_score"].max()
 
