@@ -50,6 +50,16 @@ Iterative = Annotated[
         rich_help_panel=_CURVES,
     ),
 ]
+Fill = Annotated[
+    str,
+    typer.Option(
+        "--replacement",
+        metavar="NAME",
+        help="What closed heads put out when the model is measured: zero, mean, resample, "
+        "counterfactual (for data with a column corrupted) or optimal.",
+        rich_help_panel=_CURVES,
+    ),
+]
 KeepOne = Annotated[
     bool,
     typer.Option(
@@ -122,6 +132,7 @@ class CurveOptions:
     iterative: Iterative = Request.iterative
     keep_one_per_layer: KeepOne = Request.keep_one_per_layer
     per_kind: PerKind = Request.per_kind
+    replacement: Fill = Request.replacement
     faithfulness: Faithfulness = Request.faithfulness
     absolute: Absolute = Request.absolute
     draws: Draws = Request.draws

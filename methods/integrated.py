@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headtool.engine.differentiation import differentiate
+from headtool.engine.replacement import Fill, replacement
 from headtool.errors import HeadtoolError
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr
@@ -32,8 +33,9 @@ class Integrated(Method):
     gates      ``c_b = int_0^1 dL_b/dxi_h da`` with the gates of all heads at a. Over all heads
                these add up to the loss of the whole model less that with every head closed
     inputs     ``c_b = sum_t (ctx - z) . g``: z is the head's output for token embeddings of
-               zero, g the gradient with respect to its output, averaged over embeddings between
-               zero and the given ones (EAP-IG, for heads instead of edges)
+               zero, or those of the corrupted text, and g the gradient with respect to its output,
+               averaged over embeddings between these and the given ones (EAP-IG, for heads instead
+               of edges)
     attention  ``c_b = max over positions of A int_0^1 dF/d(a A) da``: the attention weights A of
                one layer's heads are scaled, and F is the negated loss (ATTATTR)
     =========  ===================================================================================
@@ -41,13 +43,16 @@ class Integrated(Method):
     The score is ``mean_b |c_b|``; with ``sign=signed`` it is ``-mean_b c_b``, which is positive
     where the head helps. On the path `attention` it is ``mean_b c_b``. A higher score means more
     important. Integrals are sums over midpoints of `ig_steps` equal steps. The standard error is
-    over examples. The loss of a translation or text is that of all its tokens.
+    over examples. With ``baseline=counterfactual`` a gate of 0 lets a head put out what it puts out
+    on the corrupted text, instead of zero. The loss of a translation or text is that of all its
+    tokens.
 
     `gates` and `inputs` take a backward pass a step, `attention` one a step and layer; its column
     `total` is the sum of the attribution over positions instead of the largest.
 
     Deviations: Hao et al. take the probability of the label for F where this takes its logarithm,
-    which several tokens have as well; Hanna et al. corrupt inputs with other texts.
+    which several tokens have as well; Hanna et al. corrupt inputs with other texts, as
+    ``baseline=counterfactual`` does, where the default begins at zero.
 
     References
     ----------
@@ -80,6 +85,11 @@ class Integrated(Method):
         "attention of one layer at a time (ATTATTR)",
         choices=("gates", "inputs", "attention"),
     )
+    baseline: str = option(
+        "zero",
+        "where the way begins: at zero, or with the example's corrupted text",
+        choices=("zero", "counterfactual"),
+    )
     ig_steps: int = option(10, "steps on the way, a backward pass each")
     sign: str = option(
         "absolute",
@@ -94,7 +104,8 @@ class Integrated(Method):
 
     def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
         """The largest attribution to attention has no other sign."""
-        return {"sign": "on path attention"} if self.path == "attention" else {}
+        names = ("sign", "baseline") if self.path == "attention" else ()
+        return dict.fromkeys(names, "on path attention")
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Take a pass forwards and backwards a step; on the path `attention`, for each site."""
@@ -114,14 +125,21 @@ class Integrated(Method):
     def _gates(self, job: Job) -> NDArray[np.float64]:
         """Average the gates' gradients, [N, heads of the model]; finished steps are kept."""
         total = np.zeros((len(job.examples), job.model.sites.n_heads))
+        source = replacement(self.baseline, seed=job.seed)
+        fill = source.fit(job.model, job.examples, job.progress)
         for step, gate in enumerate(midpoints(self.ig_steps)):
-            compute = partial(_gradients, job, gate)
+            compute = partial(_gradients, job, gate, fill)
             total += job.keep(f"gates-{step:04d}", compute)["gradients"]
         return total / self.ig_steps
 
     def _inputs(self, job: Job) -> NDArray[np.float64]:
         return along_inputs(
-            job.model, job.examples, self.ig_steps, execute=job.execute, progress=job.progress
+            job.model,
+            job.examples,
+            self.ig_steps,
+            corrupted=self.baseline == "counterfactual",
+            execute=job.execute,
+            progress=job.progress,
         )
 
     def _attention(self, job: Job) -> Scored:
@@ -150,9 +168,9 @@ class Integrated(Method):
         return Scored(score, stderr, columns={"total": total.mean(axis=0)})
 
 
-def _gradients(job: Job, gate: float) -> Mapping[str, NDArray[np.float64]]:
+def _gradients(job: Job, gate: float, fill: Fill) -> Mapping[str, NDArray[np.float64]]:
     """Gradients of all gates with all gates at one value."""
     found = differentiate(
-        job.model, job.examples, gate=gate, execute=job.execute, progress=job.progress
+        job.model, job.examples, gate=gate, fill=fill, execute=job.execute, progress=job.progress
     )
     return {"gradients": found.per_example}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -52,10 +52,11 @@ def along_inputs(
     examples: Examples,
     steps: int,
     *,
+    corrupted: bool = False,
     execute: Executor = in_turn,
     progress: Progress = silent,
 ) -> NDArray[np.float64]:
-    """Integrate the loss from zero token embeddings to the given ones, through each head's output.
+    """Integrate the loss from other token embeddings to the given ones, through the heads' outputs.
 
     Parameters
     ----------
@@ -63,6 +64,8 @@ def along_inputs(
         The model and its data.
     steps
         Points on the way.
+    corrupted
+        Whether the way begins at the corrupted texts' embeddings; else at zero.
     execute
         Who runs the units, a batch each.
     progress
@@ -72,18 +75,19 @@ def along_inputs(
     -------
     ndarray
         Per example and head of the model ``sum_t (ctx - z) . mean of dL/dctx``, with z the head's
-        output for zero embeddings, [N, heads].
+        output at the beginning, [N, heads].
 
     Raises
     ------
     HeadtoolError
-        If the model embeds no tokens.
+        If the model embeds no tokens, or the data has no corrupted texts.
     """
+    others = examples.corrupted if corrupted else None
     found = np.zeros((len(examples), model.sites.n_heads))
     with frozen(model.module):
         for unit, result in run_units(
             cut(examples.batches()),
-            lambda: partial(_through_heads, model, examples, steps),
+            lambda: partial(_through_heads, model, examples, steps, others),
             label="integrated gradients",
             execute=execute,
             progress=progress,
@@ -93,16 +97,19 @@ def along_inputs(
     return found
 
 
-def _through_heads(model: ModelAdapter, examples: Examples, steps: int, unit: Unit) -> UnitResult:
+def _through_heads(
+    model: ModelAdapter, examples: Examples, steps: int, others: Examples | None, unit: Unit
+) -> UnitResult:
     """Integrate for one batch."""
     batch = model.collate(examples, unit.examples)
+    other = None if others is None else model.collate(others, unit.examples)
     with torch.no_grad():
-        clean, _ = _outputs(model, examples, batch, 1.0)
-        corrupted, _ = _outputs(model, examples, batch, 0.0)
+        clean, _ = _outputs(model, examples, batch, 1.0, other)
+        corrupted, _ = _outputs(model, examples, batch, 0.0, other)
     total = {site: torch.zeros_like(output) for site, output in clean.items()}
     for share in midpoints(steps):
         with torch.enable_grad():
-            outputs, losses = _outputs(model, examples, batch, share)
+            outputs, losses = _outputs(model, examples, batch, share, other)
         gradients = torch.autograd.grad(losses.sum(), list(outputs.values()), allow_unused=True)
         for site, gradient in zip(outputs, gradients, strict=True):
             if gradient is not None:
@@ -116,9 +123,9 @@ def _through_heads(model: ModelAdapter, examples: Examples, steps: int, unit: Un
 
 
 def _outputs(
-    model: ModelAdapter, examples: Examples, batch: Batch, share: float
+    model: ModelAdapter, examples: Examples, batch: Batch, share: float, other: Batch | None
 ) -> tuple[dict[AttentionSite, Tensor], Tensor]:
-    """Heads' outputs [B, T, H, D] by site, and losses, with embeddings times `share`."""
+    """Heads' outputs [B, T, H, D] by site, and losses, with `share` of the embeddings."""
     outputs: dict[AttentionSite, Tensor] = {}
 
     def keep(site: AttentionSite, contexts: Tensor) -> Tensor:
@@ -126,22 +133,28 @@ def _outputs(
         outputs[site] = contexts.detach().requires_grad_() if is_leaf else contexts
         return outputs[site]
 
-    with _scaled_embeddings(model, batch, share), model.intercept(keep, batch):
+    with _moved_embeddings(model, batch, share, other), model.intercept(keep, batch):
         losses = finite_forward(model, batch, examples).losses
     return outputs, losses
 
 
 @contextlib.contextmanager
-def _scaled_embeddings(model: ModelAdapter, batch: Batch, share: float) -> Iterator[None]:
-    """Multiply the embeddings of the batch's tokens; those of positions stay."""
+def _moved_embeddings(
+    model: ModelAdapter, batch: Batch, share: float, other: Batch | None
+) -> Iterator[None]:
+    """Take a share of the batch's token embeddings, the rest of another's; positions stay."""
     calls = 0
 
-    def scale(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor | None:
+    def move(module: nn.Module, args: tuple[Any, ...], output: Tensor) -> Tensor | None:
         nonlocal calls
-        if not args or not any(_same(args[0], given) for given in batch.inputs.values()):
+        found = [name for name, given in batch.inputs.items() if args and _same(args[0], given)]
+        if not found:
             return None
         calls += 1
-        return output * share
+        if other is None:
+            return output * share
+        away = cast(Tensor, module.forward(other.inputs[found[0]].view_as(args[0])))
+        return away + share * (output - away)
 
     tables = [
         part
@@ -150,7 +163,7 @@ def _scaled_embeddings(model: ModelAdapter, batch: Batch, share: float) -> Itera
     ]
     with contextlib.ExitStack() as stack:
         for table in tables:
-            stack.callback(table.register_forward_hook(scale).remove)
+            stack.callback(table.register_forward_hook(move).remove)
         yield
     if not calls:
         raise HeadtoolError(

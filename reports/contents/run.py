@@ -261,9 +261,17 @@ def _settings(provenance: Mapping[str, Any]) -> dict[str, Any]:
         "sources": {spec: data} if spec else {},
         "model": first.get("model", {}),
         "seed": first.get("seed"),
+        **_replacement(first),
         "versions": first.get("versions", {}),
         "provenance": dict(provenance),
     }
+
+
+def _replacement(source: Mapping[str, Any]) -> dict[str, Any]:
+    """What closed heads put out, where a run of `ablate` says so."""
+    options = source.get("options")
+    known = isinstance(options, dict) and "replacement" in options
+    return {"replacement": options["replacement"]} if known else {}
 
 
 def _higher_is_better(source: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headtool.reports.contents.facts import margin_of
 from headtool.reports.contents.run import Contents
-from headtool.reports.wording.words import count, given, how_drawn, listed, names
+from headtool.reports.wording.words import count, filled, given, how_drawn, listed, names
 
 __all__ = ["Procedure", "describe_procedure"]
 
@@ -118,6 +118,8 @@ def describe_procedure(contents: Contents) -> Procedure:
     """Say how the run's tables were made."""
     said: list[str] = []
     cited: list[str] = []
+    if how := filled(contents.settings.get("replacement")):
+        said.append(f"A closed head put out {how}.")
     for part in (_scoring, _testing, _comparing, _subsampling, _pruning, _looking, _correlating):
         sentences, references = part(contents)
         said += sentences

@@ -221,6 +221,7 @@ def origin(contents: Contents) -> list[tuple[str, str]]:
     kept = (
         *("seed", "metric", "margin", "alpha", "resamples", "draws", "steps"),
         *("iterative", "keep_one_per_layer", "per_kind", "select_data", "stability"),
+        *("replacement",),
         *("faithfulness", "absolute"),
     )
     settings = [f"{k}={_plain(contents.settings[k])}" for k in kept if k in contents.settings]

@@ -13,7 +13,7 @@ from headtool.analysis.screening import screening_note
 from headtool.reports.terminal.pieces import HeatMap, search_in_words
 from headtool.reports.terminal.tables import field_table
 from headtool.reports.wording.text import visible
-from headtool.reports.wording.words import how_drawn, short
+from headtool.reports.wording.words import filled, how_drawn, short
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -55,6 +55,8 @@ def ablation_tables(
     if "screen" in source["options"]:
         screened = source["options"]["screen"]
         yield Text(f"  {screening_note(screened)}", style="dim")
+    if how := filled(source["options"].get("replacement")):
+        yield Text(f"  a closed head puts out {how}", style="dim")
     alone = source["options"]["all_but_one"]
     closed = "this head alone stays open in its site" if alone else "this head is closed"
     for metric, rows in frame.groupby("metric", sort=False):

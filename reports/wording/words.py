@@ -12,6 +12,7 @@ __all__ = [
     "bare_p_value",
     "count",
     "digits",
+    "filled",
     "given",
     "how_drawn",
     "is_or_are",
@@ -151,6 +152,31 @@ def _end(path: str) -> str:
     place = rest if colon and "/" not in scheme else path
     parts = [part for part in place.split("/") if part]
     return "/".join(parts[-2:]) if place.startswith(("/", "~", ".")) or len(parts) > 2 else path
+
+
+_FILLED = {
+    "mean": "its mean over the data set",
+    "resample": "its output on another example",
+    "counterfactual": "its output on the corrupted text",
+    "optimal": "the constant that gives the least loss",
+}
+
+
+def filled(replacement: object) -> str:
+    """Say what a closed head puts out; empty for zero.
+
+    Parameters
+    ----------
+    replacement
+        Name of the replacement, as settings have it.
+
+    Examples
+    --------
+    >>> from headtool.reports.wording.words import filled
+    >>> filled("mean"), filled("zero")
+    ('its mean over the data set', '')
+    """
+    return _FILLED.get(str(replacement), "")
 
 
 def is_or_are(amount: int) -> str:

@@ -8,6 +8,7 @@ import torch
 
 from headtool.data import TextData
 from headtool.engine.evaluation import evaluate
+from headtool.engine.replacement import Counterfactual
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.methods.integrated import Integrated
@@ -15,6 +16,7 @@ from headtool.methods.paths import midpoints
 from headtool.models.huggingface.model import HuggingFaceModel
 
 from .conftest import WORDS
+from .test_attribution import with_corrupted
 
 
 def losses(bert: HuggingFaceModel, examples, closed) -> np.ndarray:
@@ -30,6 +32,51 @@ def test_gates_add_up_to_what_all_heads_change(bert: HuggingFaceModel, pairs: Te
         found = method.score(bert, examples.head(count)).frame["score"].sum()
         assert found == pytest.approx(expected[:count].mean(), abs=1e-3)
     assert abs(expected[0]) > 0.05
+
+
+@pytest.mark.parametrize("path", ["gates", "inputs"])
+def test_from_a_corrupted_text(path: str, bert: HuggingFaceModel, pairs: TextData) -> None:
+    """Gates add up to what all heads change; inputs equal a loop over embeddings by hand."""
+    data = with_corrupted(pairs.head(4))
+    examples = bert.encode(data)
+    heads = HeadMask.without(bert.sites, bert.sites.heads)
+    method = Integrated(path=path, baseline="counterfactual", ig_steps=64, sign="signed")
+    found = method.score(bert, examples).frame["score"]
+    if path == "gates":
+        outcomes = evaluate(bert, examples, [heads], replacement=Counterfactual())
+        change = (outcomes.masked["loss"][0] - outcomes.whole["loss"]).mean()
+        assert found.sum() == pytest.approx(change, abs=1e-3)
+        assert abs(change) > 0.01
+        return
+    expected = np.zeros(8)
+    words = bert.module.bert.embeddings.word_embeddings
+    for i in range(4):
+        clean, other = (
+            bert.collate(each, np.array([i])) for each in (examples, examples.corrupted)
+        )
+        last, first = (words(batch.inputs["input_ids"]).detach() for batch in (clean, other))
+        total, ends = 0, {}
+        for share in (1.0, 0.0, *midpoints(64)):
+            kept: list[torch.Tensor] = []
+            hooks = [
+                layer.attention.output.dense.register_forward_pre_hook(
+                    lambda _, args, kept=kept: kept.append(args[0])
+                )
+                for layer in bert.module.bert.encoder.layer
+            ]
+            given = {key: value for key, value in clean.inputs.items() if key != "input_ids"}
+            mixed = first + share * (last - first)
+            logits = bert.module(inputs_embeds=mixed.requires_grad_(), **given).logits
+            loss = torch.nn.functional.cross_entropy(logits, clean.targets)
+            if share in (0.0, 1.0):
+                ends[share] = torch.stack(kept).detach()
+            else:
+                total = total + torch.stack(torch.autograd.grad(loss, kept)) / 64
+            for hook in hooks:
+                hook.remove()
+        product = ((ends[1.0] - ends[0.0]) * total)[:, 0].sum(dim=1)
+        expected -= product.reshape(8, 4).sum(dim=1).numpy() / 4
+    np.testing.assert_allclose(found, expected, rtol=1e-7)
 
 
 def test_gates_equal_differences_on_the_way(bert: HuggingFaceModel, pairs: TextData) -> None:
@@ -166,5 +213,7 @@ def test_attention_equals_differences_entry_by_entry(bert: HuggingFaceModel) -> 
 def test_a_path_has_steps() -> None:
     with pytest.raises(HeadtoolError, match=r"integrated\.ig_steps must be at least 1, got 0"):
         Integrated(ig_steps=0)
+    with pytest.raises(HeadtoolError, match="baseline has no effect on path attention"):
+        Integrated(path="attention", baseline="counterfactual")
     with pytest.raises(HeadtoolError, match="sign has no effect on path attention"):
         Integrated(path="attention", sign="signed")

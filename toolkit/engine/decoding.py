@@ -87,11 +87,7 @@ def translate(
             f"{model.spec} is a {model.task} model, which does not translate; name a translation "
             "model, such as builtin:mt"
         )
-    if replacement is not None and replacement.aligned:
-        raise HeadtoolError(
-            f"replacement '{replacement.name}' is aligned by position, which generated text has "
-            "not; choose zero or mean for translations"
-        )
+    (replacement or Zero()).check_generated()
     decoder = model.generator(search or Search())
     ids: list[list[list[int]]] = [[[]] * len(examples) for _ in range(1 + len(masks))]
 

@@ -58,10 +58,30 @@ class Replacement(ABC):
         Its name.
     aligned
         Whether what it fills in differs from position to position.
+    alone
+        Whether what it fills in for an example depends on that example alone.
     """
 
     name: ClassVar[str]
     aligned: ClassVar[bool] = False
+    alone: ClassVar[bool] = False
+
+    def check(self, examples: Examples) -> None:  # noqa: B027 - most need nothing
+        """Refuse examples that lack what is filled in.
+
+        Parameters
+        ----------
+        examples
+            The examples that will be run.
+        """
+
+    def check_generated(self) -> None:
+        """Refuse to be filled in where text is generated, if it is aligned by position."""
+        if self.aligned:
+            raise HeadtoolError(
+                f"replacement '{self.name}' is aligned by position, which generated text has not; "
+                "choose zero or mean for translations"
+            )
 
     @abstractmethod
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
@@ -91,10 +111,12 @@ class Replacement(ABC):
         """
 
 
+@dataclass(frozen=True)
 class Zero(Replacement):
     """Zero: the same as zeroing the head's columns of W_O."""
 
-    name = "zero"
+    name: ClassVar[str] = "zero"
+    alone: ClassVar[bool] = True
 
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
         """Need nothing."""
@@ -105,10 +127,11 @@ class Zero(Replacement):
         return ()
 
 
+@dataclass(frozen=True)
 class Mean(Replacement):
     """The head's mean output over all real query tokens of the data set."""
 
-    name = "mean"
+    name: ClassVar[str] = "mean"
 
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
         """Average in one pass over the data."""
@@ -290,6 +313,7 @@ class Resample(Replacement):
         return (Passes(forward=1, what="donors"),)
 
 
+@dataclass(frozen=True)
 class Counterfactual(Replacement):
     """The head's output on the example's corrupted text, position by position.
 
@@ -297,11 +321,16 @@ class Counterfactual(Replacement):
     corrupted text. An encoder-decoder model writes the same target from it.
     """
 
-    name = "counterfactual"
-    aligned = True
+    name: ClassVar[str] = "counterfactual"
+    aligned: ClassVar[bool] = True
+    alone: ClassVar[bool] = True
+
+    def check(self, examples: Examples) -> None:
+        """Refuse data without corrupted texts, or with some of another length."""
+        _ = examples.corrupted
 
     def fit(self, model: ModelAdapter, examples: Examples, progress: Progress) -> Fill:
-        """Check that each example has a corrupted text of equal length."""
+        """Tokenised already, the corrupted texts need nothing but their lengths checked."""
         corrupted = examples.corrupted
 
         def fill(batch: Batch) -> Mapping[AttentionSite, Tensor]:

@@ -41,7 +41,7 @@ def comparison_plan(setup: Setup) -> Plan:
     if setup.name == "compare":
         sketch.masks("singles", sites.n_heads, first, setup.measures, share=share)
         for method in methods:
-            if _shares_masks(method):
+            if _shares_masks(method, setup):
                 continue
             name = f"again.{method.name}"
             scorer = method.scores_only()
@@ -56,7 +56,7 @@ def comparison_plan(setup: Setup) -> Plan:
     if request.stability:
         inner = 1 + (_inner(setup.families[0]) if request.iterative else 0)
         for method in methods:
-            if not _shares_masks(method) or request.iterative:
+            if not _shares_masks(method, setup) or request.iterative:
                 times = request.stability * inner / 2
                 scorer = method.scores_only()
                 sketch.method(
@@ -92,9 +92,9 @@ def _single_share(setup: Setup) -> float:
     return size_of(setup.model, setup.split.first, setup.sites, setup.measures.metric).share
 
 
-def _shares_masks(method: Method) -> bool:
+def _shares_masks(method: Method, setup: Setup) -> bool:
     """Whether a method runs the masks of single heads, which run once for whoever wants them."""
-    return isinstance(method, Ablation) and method.replacement == "zero"
+    return isinstance(method, Ablation) and method.replacement == setup.request.replacement
 
 
 def _random_masks(setup: Setup) -> int:

@@ -227,6 +227,7 @@ class _Draws:
             tuple(masks),
             setup.measures.metric,
             search=setup.measures.search,
+            replacement=setup.replacement,
             chained=None,
             progress=labelled(self.kept.progress, f"{label}, {self.plan.budgets[point]} heads"),
         )

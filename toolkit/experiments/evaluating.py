@@ -177,6 +177,7 @@ def _outcomes(
             masks,
             setup.measures.metric,
             search=setup.measures.search,
+            replacement=setup.replacement,
             chained=None if stage == "curves" else False,
             progress=labelled(kept.progress, stage),
         ).outcomes

@@ -221,6 +221,7 @@ def replicate(setup: Setup, kept: Stages, roster: Roster, found: Findings) -> Re
                 numbers.masks,
                 setup.measures.metric,
                 search=setup.measures.search,
+                replacement=setup.replacement,
                 chained=None,
                 progress=labelled(kept.progress, f"replicate {rep.number}, curves"),
             ).outcomes

@@ -56,6 +56,10 @@ class Request:
         Never remove the last head of a layer.
     per_kind
         Also curves of each attention kind, with the others whole.
+    replacement
+        What closed heads put out when the model is measured, one of
+        `headtool.engine.replacement.REPLACEMENTS`. A method that closes heads to score them has an
+        option of its own.
     faithfulness
         Also keep-only curves and the areas CPR and CMD; see `headtool.analysis.faithfulness`.
     absolute
@@ -108,6 +112,7 @@ class Request:
     iterative: bool = False
     keep_one_per_layer: bool = False
     per_kind: bool = False
+    replacement: str = "zero"
     faithfulness: bool = True
     absolute: bool = False
     draws: int | None = None
@@ -140,6 +145,11 @@ class Request:
             raise HeadtoolError(
                 f"`absolute` orders the heads of keep-only curves by one scoring; leave "
                 f"`{other}` {remedy}, or `absolute` out"
+            )
+        if self.iterative and self.replacement != "zero":
+            raise HeadtoolError(
+                "`iterative` scores what is left with removed heads at zero, and "
+                f"`replacement` is {self.replacement}; leave one of them out"
             )
         check_level(self.alpha)
         if self.margin is not None and not 0 < self.margin < math.inf:

@@ -15,6 +15,7 @@ from headtool.analysis.subsampling import LEAST_EXAMPLES
 from headtool.data import TextData
 from headtool.engine.measurement import Measures, check_data, resolve
 from headtool.engine.provenance import provenance
+from headtool.engine.replacement import Replacement, replacement
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import (
     DataLike,
@@ -90,6 +91,11 @@ class Setup:
     roles: SavedRoles | None = None
 
     @cached_property
+    def replacement(self) -> Replacement:
+        """What closed heads put out."""
+        return replacement(self.request.replacement, seed=self.request.seed)
+
+    @cached_property
     def description(self) -> dict[str, Any]:
         """What makes it the same comparison, as JSON: an interrupted one continues only by it."""
         request, split = self.request, self.split
@@ -152,6 +158,7 @@ def set_up(
         raise HeadtoolError(
             "`margin` is for compare, which tests single heads; leave it out of a curve"
         )
+    filled = replacement(request.replacement, seed=request.seed)
     known = read_roles(Path(roles)) if isinstance(roles, str | Path) else roles
     given = [data] if data is None or isinstance(data, TextData | DataSource | str) else list(data)
     read = partial(
@@ -171,12 +178,16 @@ def set_up(
         check_roles(known, described, head_frame(sites))
     groups = _families(sites, request)
     measures = resolve(adapter, request.metric, request.search)
+    if measures.search is not None:
+        filled.check_generated()
     for text in (*texts, *([] if selecting is None else [selecting])):
         check_data(measures.metric, text)
     tokenise = partial(split_data, batch_tokens=request.batch_tokens, seed=request.seed)
     split = tokenise(adapter, texts, selecting)
     for note in split.notes:
         _LOG.warning("%s", note)
+    for examples in split.evaluation.values():
+        filled.check(examples)
     _check_stability(request.stability, split)
     return Setup(
         name=name,

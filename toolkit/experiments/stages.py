@@ -174,9 +174,11 @@ class Stages:
                     progress=progress or self.progress,
                 )
 
-        if not reuse or rescale or not isinstance(replacement, Zero | None):
+        if not reuse or rescale:
             return run(masks)
-        if (part := self._parts.get(examples.fingerprint)) is not None:
+        filled = replacement or Zero()
+        part = self._parts.get(examples.fingerprint) if filled.alone else None
+        if part is not None:
             found = self.measure(
                 *(all_stage or stage, model, part.of, masks, metric),
                 search=search,
@@ -188,7 +190,7 @@ class Stages:
             return Measured(found.outcomes.on(part.index))
         own = metric.signature if isinstance(metric, TranslationMetric) else ""
         own = metric.name if metric.compares else own
-        key = _Key(model.fingerprint, examples.fingerprint, own, search)
+        key = _Key(model.fingerprint, examples.fingerprint, own, search, filled)
         pool = self._pools.setdefault(key, _Pool())
         missing = [mask for mask in dict.fromkeys(masks) if mask not in pool.rows]
         if missing or pool.whole is None:
@@ -252,6 +254,7 @@ class _Key:
     examples: str
     own: str  # which metric, if it decodes or compares models
     search: Search | None
+    replacement: Replacement
 
 
 @dataclass(frozen=True, eq=False)

@@ -160,7 +160,12 @@ def manifest_of(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     made: dict[str, Any] = {setup.name: dict(settings)}
     if setup.name == "compare":
-        alone = {"all_but_one": False, "rescale": False, "replacement": "zero", "sequential": False}
+        alone = {
+            "all_but_one": False,
+            "rescale": False,
+            "replacement": setup.request.replacement,
+            "sequential": False,
+        }
         source = provenance(
             *(setup.model, setup.split.first, "ablate", alone),
             *(setup.measures.metric.name, setup.request.seed),

@@ -142,6 +142,7 @@ _COMPARISON = {
     "iterative?": "truth",
     "keep_one_per_layer?": "truth",
     "per_kind?": "truth",
+    "replacement?": "text",
     "draws?": "count?",
     "draws_plan?": {"most": "count", "budgets": ["count"], "examples": ["count"]},
     "alpha?": "level",
