@@ -270,8 +270,9 @@ def _settings(provenance: Mapping[str, Any]) -> dict[str, Any]:
 def _replacement(source: Mapping[str, Any]) -> dict[str, Any]:
     """What closed heads put out, where a run of `ablate` says so."""
     options = source.get("options")
-    known = isinstance(options, dict) and "replacement" in options
-    return {"replacement": options["replacement"]} if known else {}
+    if not isinstance(options, dict) or "replacement" not in options:
+        return {}
+    return {"replacement": options["replacement"]}
 
 
 def _higher_is_better(source: Mapping[str, Any]) -> bool:
