@@ -50,6 +50,7 @@ RANGES = {
     **dict.fromkeys(("bleu", "chrf"), (0.0, 100.0)),
     **dict.fromkeys(("ter", "loss", "mse", "kl", "bits-per-byte"), (0.0, math.inf)),
     "perplexity": (1.0, math.inf),
+    "logit-difference": (-math.inf, math.inf),
 }
 """The values that each metric can have."""
 
