@@ -36,7 +36,10 @@ def _output(output: dict[str, Any]) -> str:
     data = output.get("data", {})
     if "text/html" in data:
         html = re.sub(r"\n\s*\n", "\n", "".join(data["text/html"]))
-        return f'<div class="result">{html}</div>'
+        return f'<div class="shown">{html}</div>'
+    if "image/png" in data:
+        place = f"data:image/png;base64,{''.join(data['image/png']).strip()}"
+        return f'<img class="picture" alt="What the cell above draws" src="{place}">'
     text = "".join(data.get("text/plain", output.get("text", "")))
     if not text.strip() or output.get("name") == "stderr":
         return ""

@@ -1,9 +1,10 @@
 """Run the blocks of one page in the current folder, in order, and print what they put out.
 
 Standard input holds the blocks as JSON, `{"language": ..., "code": ...}`; standard output gets one
-`{"text": ..., "html": ...}` per block. The first block that fails ends the program, with its output
-on standard error. A block of nothing but headtool commands runs in forks of this process, which has
-imported the heavy libraries once; each is the program that the shell would start.
+`{"text": ..., "html": ...}` per block, without notes and progress. The first block that fails ends
+the program, with all that it put out on standard error. A block of nothing but headtool commands
+runs in forks of this process, which has imported the heavy libraries once; each is the program that
+the shell would start.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import os
 import shlex
 import subprocess
 import sys
+import tempfile
 import traceback
 from typing import Any
 
@@ -37,14 +39,24 @@ def _commands(code: str) -> list[list[str]] | None:
 
 
 def _fork(words: list[str]) -> str:
-    """Run a headtool command in a fork; returns all that it printed."""
+    """Run a headtool command; returns its standard output."""
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as notes:
+        printed, code = _run(words, notes.fileno())
+        notes.seek(0)
+        if code != 0:
+            raise BlockError(f"$ {shlex.join(words)}\n{printed}{notes.read()}")
+    return printed
+
+
+def _run(words: list[str], notes: int) -> tuple[str, int]:
+    """Run a headtool command in a fork; returns its standard output and exit code."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         try:
             os.close(reading)
             os.dup2(writing, 1)
-            os.dup2(writing, 2)
+            os.dup2(notes, 2)
             sys.stdout = os.fdopen(1, "w", closefd=False)
             sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
             sys.argv = words
@@ -65,9 +77,7 @@ def _fork(words: list[str]) -> str:
     with os.fdopen(reading, encoding="utf-8") as pipe:
         printed = pipe.read()
     _, status = os.waitpid(child, 0)
-    if os.waitstatus_to_exitcode(status) != 0:
-        raise BlockError(f"$ {shlex.join(words)}\n{printed}")
-    return printed
+    return printed, os.waitstatus_to_exitcode(status)
 
 
 def _shell(code: str) -> dict[str, str]:
@@ -76,13 +86,12 @@ def _shell(code: str) -> dict[str, str]:
         return {"text": "".join(map(_fork, commands)), "html": ""}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", code],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        capture_output=True,
         text=True,
         check=False,
     )
     if done.returncode != 0:
-        raise BlockError(f"$ {code}\n{done.stdout}")
+        raise BlockError(f"$ {code}\n{done.stdout}{done.stderr}")
     return {"text": done.stdout, "html": ""}
 
 

@@ -133,8 +133,8 @@ def _environment(site: Path) -> dict[str, str]:
         "PIP_QUIET": "1",
         "PIP_TARGET": str(site),
         "PYTHONPATH": str(site),
-        "TQDM_DISABLE": "1",
-        "TRANSFORMERS_VERBOSITY": "error",
+        "TERM": "dumb",
+        "TTY_COMPATIBLE": "1",  # tables as a terminal has them, without its colours
     }
 
 
@@ -200,7 +200,7 @@ def with_outputs(page: Page, folder: Path | None) -> str:
         sort, name, words = match.groups()
         place = f"{stem}/{name}"
         if sort == "picture":
-            return f"![{words}]({place}){{ .picture loading=lazy }}"
+            return f"![{words}]({place}){{ .picture }}"
         frame = (
             f'<iframe class="report" src="{place}" title="{escape(words)}" loading="lazy"></iframe>'
         )
@@ -219,7 +219,7 @@ def _output(output: dict[str, str], flags: list[str]) -> str:
         return ""
     lines = [line.rstrip() for line in output["text"].rstrip().splitlines()]
     text = "\n```{ .text .output }\n" + "\n".join(lines) + "\n```\n" if lines else ""
-    html = f'\n<div class="result">{output["html"]}</div>\n' if output["html"] else ""
+    html = f'\n<div class="shown">{output["html"]}</div>\n' if output["html"] else ""
     if "fold" in flags:
         indented = "".join(f"    {line}".rstrip() + "\n" for line in (text + html).splitlines())
         return f'\n??? example "What it prints"\n{indented}'

@@ -133,6 +133,7 @@ def test_notebooks_become_pages(hook: Any, tmp_path: Path) -> None:
             "outputs": [
                 {"data": {"text/plain": ["2"]}},
                 {"data": {"text/html": ["<b>\n\n2</b>"], "text/plain": ["2"]}},
+                {"data": {"image/png": "aGk=\n", "text/plain": ["<Figure>"]}},
                 {"name": "stderr", "text": ["noise"]},
             ],
         },
@@ -141,5 +142,7 @@ def test_notebooks_become_pages(hook: Any, tmp_path: Path) -> None:
     text = hook("notebooks").as_markdown(tmp_path / "a.ipynb")
     assert text.startswith("# Title\n")
     assert "```python\n1 + 1\n```\n\n```{ .text .output }\n2\n```" in text
-    assert '<div class="result"><b>\n2</b></div>' in text
+    assert '<div class="shown"><b>\n2</b></div>' in text
+    assert 'src="data:image/png;base64,aGk="' in text
     assert "noise" not in text
+    assert "Figure" not in text
