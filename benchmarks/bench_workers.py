@@ -97,7 +97,7 @@ def main() -> None:
     parser.add_argument("--model", default="builtin:nli")
     parser.add_argument("--data", default="builtin:nli/matched")
     parser.add_argument("--limit", type=int, default=256)
-    parser.add_argument("--batch-tokens", type=int, default=512)
+    parser.add_argument("--batch-tokens", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--units", default="1000,10000,100000")
     arguments = parser.parse_args()

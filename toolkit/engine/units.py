@@ -7,6 +7,7 @@ and masks. Whoever runs the units, in whatever order, the assembled result is th
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -114,7 +115,7 @@ def in_turn(
 
 
 def cut(batches: Sequence[NDArray[np.int64]], n_masks: int = 0) -> list[Unit]:
-    """Cut masks x examples into units: a batch and up to 64 masks each.
+    """Cut masks x examples into units: a batch and up to 64 masks each, in equal shares.
 
     Parameters
     ----------
@@ -123,10 +124,8 @@ def cut(batches: Sequence[NDArray[np.int64]], n_masks: int = 0) -> list[Unit]:
     n_masks
         How many masks there are; without any, a unit is a batch.
     """
-    blocks = [
-        range(start, min(start + MASKS_PER_UNIT, n_masks))
-        for start in range(0, max(1, n_masks), MASKS_PER_UNIT)
-    ]
+    count = max(1, math.ceil(n_masks / MASKS_PER_UNIT))
+    blocks = [range(n_masks * i // count, n_masks * (i + 1) // count) for i in range(count)]
     pairs = [(index, masks) for index in batches for masks in blocks]
     return [Unit(number, index, masks) for number, (index, masks) in enumerate(pairs)]
 

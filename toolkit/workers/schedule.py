@@ -286,11 +286,15 @@ class _Run:
             self.pool.expect(member.actor.prepare.remote(self.task), member)
 
     def _hand_out(self) -> None:
-        """Give every worker that is ready something to do, and something to do next."""
+        """Give every worker that is ready something to do, and then something to do next.
+
+        The last units wait here instead, for whoever is first to have nothing to do.
+        """
         limit = self.first + _AHEAD * self.pool.count
-        for _ in range(_AT_ONCE):
-            for member in self.pool.members:
-                if member.state != "ready" or len(member.units) >= _AT_ONCE:
+        ready = [member for member in self.pool.members if member.state == "ready"]
+        for wanted in range(1, _AT_ONCE + 1):
+            for member in ready:
+                if len(member.units) >= wanted or (wanted > 1 and len(self.todo) < len(ready)):
                     continue
                 place = self._next_for(member)
                 if place is None or place > limit:
