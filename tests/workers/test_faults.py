@@ -155,7 +155,7 @@ def test_a_model_that_is_gone_or_changed_is_refused(
         place.rename(tmp_path / "elsewhere")
         with pytest.raises(HeadtoolError, match=f"^node {host}: .*model"):
             door.differentiate(model, examples, execute=one)
-        one.ship_weights = True
+    with Workers(1, ship_weights=True) as one:
         found = door.differentiate(model, examples, execute=one)
     np.testing.assert_array_equal(found.losses, door.differentiate(model, examples).losses)
 
