@@ -117,6 +117,7 @@ def test_more_masks_than_a_unit_holds(
     np.testing.assert_array_equal(found.masked["loss"], expected.masked["loss"])
 
 
+@pytest.mark.filterwarnings("ignore:Using the model-agnostic default")
 def test_translations(
     workers: Workers, bart: Path, folder: Path, once: Once, tmp_path: Path
 ) -> None:
