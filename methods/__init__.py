@@ -33,6 +33,7 @@ BUILTIN = {
     "lrp": "headtool.methods.lrp:Lrp",
     "magnitude": "headtool.methods.magnitude:Magnitude",
     "random": "headtool.methods.random:Random",
+    "retrieval": "headtool.methods.retrieval:Retrieval",
     "shapley": "headtool.methods.shapley:Shapley",
     "taylor": "headtool.methods.taylor:Taylor",
     "wanda": "headtool.methods.wanda:Wanda",

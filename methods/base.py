@@ -24,7 +24,7 @@ from headtool.methods.options import Description, Option, option
 from headtool.metrics import metric_of_model
 from headtool.metrics.prediction import Metric
 from headtool.models.base import ModelAdapter
-from headtool.models.examples import Examples
+from headtool.models.examples import Examples, Task
 from headtool.progress import Progress, silent
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import HeadScores, score_frame
@@ -141,12 +141,14 @@ class Method(ABC):
     """Base class of the scoring methods.
 
     A method is a frozen dataclass whose fields, declared with `option`, are its options. It
-    implements `compute`; users call `score`.
+    implements `compute`; users call `score`. One that is not for every model names the `tasks` that
+    it is for.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     reference: ClassVar[str]
+    tasks: ClassVar[tuple[Task, ...]] = ()
 
     def __post_init__(self) -> None:
         for declared in self.options():
@@ -241,6 +243,11 @@ class Method(ABC):
         HeadtoolError
             If the method fails, or returns anything but a score for every head.
         """
+        if self.tasks and model.task not in self.tasks:
+            raise HeadtoolError(
+                f"{self.name} is for {' and '.join(self.tasks)} models, and {model.spec} is a "
+                f"{model.task} model; leave it out"
+            )
         measured_by = metric_of_model(model, metric)
         sites = model.sites.restrict(kinds)
         job = Job(model, examples, sites, measured_by, seed, progress, measure, keep, execute)

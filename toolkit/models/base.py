@@ -179,6 +179,18 @@ class ModelAdapter(ABC):
             Smoothing of ``Forward.losses`` (not of the columns), for training; regression has none.
         """
 
+    def next_tokens(self, batch: Batch) -> Tensor:
+        """Return the most probable next token after every position, [B, T]; for language models.
+
+        Parameters
+        ----------
+        batch
+            The batch.
+        """
+        raise HeadtoolError(
+            f"{self.spec} is a {self.task} model of {self.library}, which continues no text"
+        )
+
     @abstractmethod
     def probe(
         self, module: nn.Module, *, batch: int = 2, source: int = 5, target: int = 3

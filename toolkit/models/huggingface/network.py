@@ -296,6 +296,13 @@ class HuggingFaceNetwork(ModelAdapter):
             columns |= rival_columns(logits, scored, batch.rivals)
         return Forward(losses, columns, logits, scored)
 
+    def next_tokens(self, batch: Batch) -> Tensor:
+        """Take the highest logit at each position; see `ModelAdapter.next_tokens`."""
+        if self.task != "causal-lm":
+            return super().next_tokens(batch)
+        arguments = {**batch.inputs, "use_cache": False}
+        return cast(Tensor, self.module(**arguments, return_dict=True).logits.argmax(dim=-1))
+
     def _classify(
         self, logits: Tensor, gold: Tensor, label_smoothing: float
     ) -> tuple[Tensor, dict[str, Tensor]]:
