@@ -12,7 +12,9 @@ from torch import Tensor, nn
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
 from headtool.attention.discovery import Probe, discover
-from headtool.data import TextData
+from headtool.data import TextData, load_data
+from headtool.methods import get_method
+from headtool.models import load_model
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples, Forward, Queries
 from headtool.models.huggingface.model import HuggingFaceModel
@@ -189,3 +191,21 @@ def pairs() -> TextData:
     rows = [(text(), text(), str(rng.integers(3))) for _ in range(17)]
     columns = dict(zip(("text_a", "text_b", "label"), zip(*rows, strict=True), strict=True))
     return TextData("pairs.tsv", "classification", columns)
+
+
+@pytest.fixture
+def subject(request: pytest.FixtureRequest) -> HuggingFaceModel:
+    """A model that the method of a test, its parameter `name`, is for."""
+    if not get_method(request.getfixturevalue("name")).tasks:
+        return request.getfixturevalue("bert")
+    model = load_model("builtin:planted", device="cpu")
+    model.module.double()
+    return model
+
+
+@pytest.fixture
+def texts(request: pytest.FixtureRequest, subject: HuggingFaceModel) -> TextData:
+    """Data for that model."""
+    if subject.task == "classification":
+        return request.getfixturevalue("pairs")
+    return load_data("builtin:planted", limit=17)

@@ -16,7 +16,9 @@ from headtool.methods import BUILTIN, get_method
 from headtool.models.huggingface.model import HuggingFaceModel
 from headtool.schema import TABLES
 
-from ..support.variants import VARIANTS, build
+from ..support.variants import OF_LANGUAGE_MODELS, VARIANTS, build
+
+ALL = [*VARIANTS, *OF_LANGUAGE_MODELS]
 
 TRAINED = ("dsp", "gates")
 """Methods that draw random batches and noise: the order of examples and heads matters to them."""
@@ -27,45 +29,52 @@ RANDOMLY_ORDERED = ("random", "shapley")
 WITHOUT_FORWARD = ("random",)
 """Methods that never run the model."""
 
-WITHOUT_LOSS = ("activation", "confidence", "flap", "magnitude", "wanda", *WITHOUT_FORWARD)
+WITHOUT_LOSS = (
+    *("activation", "confidence", "flap", "magnitude", "retrieval", "wanda"),
+    *WITHOUT_FORWARD,
+)
+
+BY_PLACE = ("resample", "optimal")
+"""Values of options that draw donors, and examples to train on, by position in the data set."""
 
 
 def test_every_method_is_among_the_variants() -> None:
-    assert {name for name, _ in VARIANTS} == set(BUILTIN)
+    assert {name for name, _ in ALL} == set(BUILTIN)
+    assert {name for name, _ in OF_LANGUAGE_MODELS} == {n for n in BUILTIN if get_method(n).tasks}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "options"), VARIANTS)
+@pytest.mark.parametrize(("name", "options"), ALL)
 def test_result_is_complete_and_inputs_are_left_alone(
-    name: str, options: dict[str, str], bert: HuggingFaceModel, pairs: TextData
+    name: str, options: dict[str, str], subject: HuggingFaceModel, texts: TextData
 ) -> None:
-    examples = bert.encode(pairs)
-    before = {key: value.clone() for key, value in bert.module.state_dict().items()}
-    asked = [weight.requires_grad for weight in bert.module.parameters()]
+    examples = subject.encode(texts)
+    before = {key: value.clone() for key, value in subject.module.state_dict().items()}
+    asked = [weight.requires_grad for weight in subject.module.parameters()]
     global_state = torch.random.get_rng_state()
 
-    result = build(name, options).score(bert, examples, seed=3)
+    result = build(name, options).score(subject, examples, seed=3)
 
     assert tuple(result.frame.columns[: len(TABLES["scores"].names)]) == TABLES["scores"].names
     heads = zip(result.frame["kind"], result.frame["layer"], result.frame["head"], strict=True)
-    assert list(heads) == [(h.kind, h.layer, h.index) for h in bert.sites.heads]
+    assert list(heads) == [(h.kind, h.layer, h.index) for h in subject.sites.heads]
     assert np.isfinite(result.frame["score"]).all()
-    assert sorted(result.frame["rank"]) == list(range(1, 9))
+    assert sorted(result.frame["rank"]) == list(range(1, 1 + subject.sites.n_heads))
     by_rank = result.frame.sort_values("rank")["score"].to_numpy()
     assert (np.diff(by_rank) <= 0).all()
     assert (result.frame["stderr"].dropna() >= 0).all()
     document = json.loads(result.to_json())
     assert document["schema"] == "headtool/scores/1"
     assert document["provenance"][name]["options"].keys() >= options.keys()
-    assert len(document["scores"]) == 8
+    assert len(document["scores"]) == subject.sites.n_heads
 
-    for key, value in bert.module.state_dict().items():
+    for key, value in subject.module.state_dict().items():
         assert torch.equal(value, before[key]), key
-    assert [weight.requires_grad for weight in bert.module.parameters()] == asked
-    assert all(weight.grad is None for weight in bert.module.parameters())
-    assert not bert.module.training
+    assert [weight.requires_grad for weight in subject.module.parameters()] == asked
+    assert all(weight.grad is None for weight in subject.module.parameters())
+    assert not subject.module.training
     assert torch.equal(torch.random.get_rng_state(), global_state)
-    assert not hooks(bert.module)
+    assert not hooks(subject.module)
 
 
 def hooks(module: nn.Module) -> list[nn.Module]:
@@ -73,45 +82,53 @@ def hooks(module: nn.Module) -> list[nn.Module]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "options"), [v for v in VARIANTS if v[0] not in TRAINED])
+@pytest.mark.parametrize(("name", "options"), [v for v in ALL if v[0] not in TRAINED])
 def test_batch_size_order_and_padding_change_nothing(
-    name: str, options: dict[str, str], bert: HuggingFaceModel, pairs: TextData
+    name: str, options: dict[str, str], subject: HuggingFaceModel, texts: TextData
 ) -> None:
     method = build(name, options)
-    reference = method.score(bert, bert.encode(pairs)).frame
-    small = method.score(bert, bert.encode(pairs, batch_tokens=1)).frame
+    reference = method.score(subject, subject.encode(texts)).frame
+    small = method.score(subject, subject.encode(texts, batch_tokens=1)).frame
     np.testing.assert_allclose(small["score"], reference["score"], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(small["stderr"], reference["stderr"], rtol=1e-7, atol=1e-12)
     if options.get("granularity") in ("batch", "cumulative"):
         return  # their batches are consecutive examples, so order is part of the definition
-    if {"resample", "optimal"} & set(options.values()):
-        return  # donors, and examples to train on, are drawn by position in the data set
-    order = np.random.default_rng(0).permutation(len(pairs))
-    moved = method.score(bert, bert.encode(pairs.take(order), batch_tokens=40)).frame
+    if name == "retrieval" or set(BY_PLACE) & set(options.values()):
+        return  # so are needles
+    order = np.random.default_rng(0).permutation(len(texts))
+    moved = method.score(subject, subject.encode(texts.take(order), batch_tokens=40)).frame
     np.testing.assert_allclose(moved["score"], reference["score"], rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "options"), [v for v in VARIANTS if v[0] not in (*TRAINED, *RANDOMLY_ORDERED)]
+    ("name", "options"), [v for v in ALL if v[0] not in (*TRAINED, *RANDOMLY_ORDERED)]
 )
 def test_permuting_a_layers_heads_permutes_its_scores(
-    name: str, options: dict[str, str], bert: HuggingFaceModel, pairs: TextData
+    name: str, options: dict[str, str], subject: HuggingFaceModel, texts: TextData
 ) -> None:
     method = build(name, options)
-    examples = bert.encode(pairs)
-    before = method.score(bert, examples).frame["score"].to_numpy()
-    order = [2, 0, 3, 1]
-    permute_heads(bert.module, layer=1, order=order)
-    after = method.score(bert, examples).frame["score"].to_numpy()
-    np.testing.assert_allclose(after[:4], before[:4], rtol=1e-8, atol=1e-12)
-    np.testing.assert_allclose(after[4:], before[4:][order], rtol=1e-8, atol=1e-12)
+    examples = subject.encode(texts)
+    before = method.score(subject, examples).frame["score"].to_numpy()
+    order, heads = np.array([2, 0, 3, 1]), np.arange(4)
+    permute_heads(subject, layer=1, order=order)
+    after = method.score(subject, examples).frame["score"].to_numpy()
+    np.testing.assert_allclose(after[heads], before[heads], rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(after[4 + heads], before[4 + order], rtol=1e-8, atol=1e-12)
 
 
-def permute_heads(module: nn.Module, *, layer: int, order: list[int]) -> None:
-    attention = module.bert.encoder.layer[layer].attention
-    rows = torch.cat([torch.arange(4) + 4 * head for head in order])
+def permute_heads(subject: HuggingFaceModel, *, layer: int, order: np.ndarray) -> None:
+    width = subject.sites[layer].head_dim
+    rows = torch.cat([torch.arange(width) + width * head for head in order.tolist()])
     with torch.no_grad():
+        if subject.task == "causal-lm":  # GPT-2's weights are [in, out], three side by side
+            attention = subject.module.transformer.h[layer].attn
+            columns = torch.cat([rows + len(rows) * part for part in range(3)])
+            attention.c_attn.weight.copy_(attention.c_attn.weight[:, columns].clone())
+            attention.c_attn.bias.copy_(attention.c_attn.bias[columns].clone())
+            attention.c_proj.weight.copy_(attention.c_proj.weight[rows].clone())
+            return
+        attention = subject.module.bert.encoder.layer[layer].attention
         for part in (attention.self.query, attention.self.key, attention.self.value):
             part.weight.copy_(part.weight[rows].clone())
             part.bias.copy_(part.bias[rows].clone())
@@ -121,46 +138,47 @@ def permute_heads(module: nn.Module, *, layer: int, order: list[int]) -> None:
 
 @pytest.mark.parametrize("name", sorted(BUILTIN))
 def test_nothing_stays_attached_after_a_failure(
-    name: str, bert: HuggingFaceModel, pairs: TextData, monkeypatch: pytest.MonkeyPatch
+    name: str, subject: HuggingFaceModel, texts: TextData, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    examples = bert.encode(pairs)
-    weights = {key: value.clone() for key, value in bert.module.state_dict().items()}
-    asked = [weight.requires_grad for weight in bert.module.parameters()]
+    examples = subject.encode(texts)
+    weights = {key: value.clone() for key, value in subject.module.state_dict().items()}
+    asked = [weight.requires_grad for weight in subject.module.parameters()]
 
     def fail(*args: object, **kwargs: object) -> None:
         raise RuntimeError("the classifier broke")
 
-    monkeypatch.setattr(bert.module.classifier, "forward", fail)
+    last = "lm_head" if subject.task == "causal-lm" else "classifier"
+    monkeypatch.setattr(getattr(subject.module, last), "forward", fail)
     if name in WITHOUT_FORWARD:
         pytest.skip(f"{name} does not run the model")
     options = {"train": "all"} if name in TRAINED else {}
     with pytest.raises(RuntimeError, match="broke"):
-        build(name, options).score(bert, examples)
-    assert not hooks(bert.module)
-    assert [weight.requires_grad for weight in bert.module.parameters()] == asked
-    assert not bert.module.training
-    for key, value in bert.module.state_dict().items():
+        build(name, options).score(subject, examples)
+    assert not hooks(subject.module)
+    assert [weight.requires_grad for weight in subject.module.parameters()] == asked
+    assert not subject.module.training
+    for key, value in subject.module.state_dict().items():
         assert torch.equal(value, weights[key])
 
 
 @pytest.mark.parametrize("name", sorted(BUILTIN))
 def test_a_loss_that_is_not_finite_names_the_examples(
-    name: str, bert: HuggingFaceModel, pairs: TextData
+    name: str, subject: HuggingFaceModel, texts: TextData
 ) -> None:
     if name in WITHOUT_LOSS:
         pytest.skip(f"{name} does not look at the loss")
-    examples = bert.encode(pairs)
+    examples = subject.encode(texts)
     with torch.no_grad():
-        bert.module.classifier.bias.fill_(torch.nan)
+        subject.module.classifier.bias.fill_(torch.nan)
     with pytest.raises(HeadtoolError, match=r"not finite on pairs.tsv .*examples [12], "):
-        build(name, {}).score(bert, examples)
+        build(name, {}).score(subject, examples)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(BUILTIN))
-def test_same_seed_same_scores(name: str, bert: HuggingFaceModel, pairs: TextData) -> None:
-    examples = bert.encode(pairs)
-    first, second = (build(name, {}).score(bert, examples, seed=7).frame for _ in range(2))
+def test_same_seed_same_scores(name: str, subject: HuggingFaceModel, texts: TextData) -> None:
+    examples = subject.encode(texts)
+    first, second = (build(name, {}).score(subject, examples, seed=7).frame for _ in range(2))
     assert first.equals(second)
 
 
@@ -212,3 +230,11 @@ def test_bad_options_are_one_clear_line() -> None:
 def test_kinds_restrict_the_rows(bert: HuggingFaceModel, pairs: TextData) -> None:
     with pytest.raises(HeadtoolError, match="no cross attention"):
         build("gradient", {}).score(bert, bert.encode(pairs), kinds=["cross"])
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(BUILTIN) if get_method(name).tasks])
+def test_a_method_says_which_models_it_is_for(
+    name: str, bert: HuggingFaceModel, pairs: TextData
+) -> None:
+    with pytest.raises(HeadtoolError, match=f"{name} is for .* models, and tiny-bert is a class"):
+        build(name, {}).score(bert, bert.encode(pairs))

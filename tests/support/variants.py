@@ -58,5 +58,13 @@ VARIANTS = [
 ]
 
 
+OF_LANGUAGE_MODELS = [
+    ("retrieval", {"needles": "6", "tokens": "5", "lengths": "16,40"}),
+    ("retrieval", {"needles": "6", "tokens": "4", "cue": "1", "needle": "random"}),
+    ("retrieval", {"needles": "4", "share": "needle"}),
+]
+"""Variants of methods that are for these models only; see `headtool.methods.base.Method.tasks`."""
+
+
 def build(name: str, options: dict[str, str]) -> Method:
     return get_method(name).configured(QUICK.get(name, {}) | options)
