@@ -33,7 +33,7 @@ export HF_HUB_OFFLINE := 1
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 .DELETE_ON_ERROR:
-.PHONY: help interpreter setup demo test check lint types format tables docs notebooks picture bench builtin clean
+.PHONY: help interpreter setup demo test check lint types format tables trust docs notebooks picture bench builtin clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s%s\n", $$1, $$2 }' Makefile
@@ -106,6 +106,10 @@ tables: $(INSTALLED) ## write docs/tables.md and the catalogue of methods again
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: $(INSTALLED) ## build the documentation: build/site/index.html, strictly, tutorials run
 	$(BIN)/mkdocs build --strict --quiet
+
+trust: $(INSTALLED) ## try all methods on the planted models, and write the table of docs/trust.md again
+	$(BIN)/headtool validate --out build/trust --force
+	$(BIN)/python docs/hooks/trust.py build/trust docs/trust.md
 
 notebooks: $(INSTALLED) ## run the notebooks in examples/ and save them with their outputs
 	$(BIN)/python docs/hooks/save_notebooks.py examples/*.ipynb

@@ -28,6 +28,8 @@ __all__ = ["Gates", "eval_gate", "open_probability", "sample_gate"]
 
 _COLUMN = "evaluation."
 BETA, GAMMA, ZETA, EPSILON = 0.33, -0.1, 1.1, 1e-6
+_ASCENT = 0.1
+"""Learning rate of CoFi's multipliers; its own, .01, is for tens of thousands of steps."""
 
 
 def sample_gate(log_alpha: Tensor, uniform: Tensor) -> Tensor:
@@ -78,7 +80,13 @@ class Gates(GateTraining):
     from the trained model; a gate is drawn per head and step and shared by the batch. ``score =
     P(open)``: higher means more important. The training loss is noisy and the gates depend on one
     another, so there is no standard error (NaN). `kept` says which heads stay: ``log_alpha > 0``,
-    or the `heads` largest where a number of heads was asked for.
+    or the largest ones where a number of heads was asked for.
+
+    That number is reached in one of two ways. `heads` adapts the penalty by an augmented
+    Lagrangian with a fixed quadratic term. `target`, the share of heads to close, adds
+    ``l1 (s - t) + l2 (s - t)^2`` to the loss, as CoFi does: s is the expected share of closed
+    heads, t rises to the target during the first half of training, and both multipliers climb
+    along their gradients, from zero and by Adam. In either case exactly so many heads stay.
 
     A share of the examples is held out of training. The table `evaluation` compares, on those, the
     whole model with the final mask on the adapted weights and on the original ones; the difference
@@ -93,8 +101,9 @@ class Gates(GateTraining):
     References
     ----------
     Louizos, Welling & Kingma 2018, "Learning Sparse Neural Networks through L0 Regularization";
-    Voita et al. 2019, "Analyzing Multi-Head Self-Attention", sec. 6. The number of heads is reached
-    by an augmented Lagrangian, much as in Xia, Zhong & Chen 2022 (CoFi).
+    Voita et al. 2019, "Analyzing Multi-Head Self-Attention", sec. 6; Xia,
+    Zhong & Chen 2022, "Structured Pruning Learns Compact and Accurate Models" (CoFi), sec. 3.3,
+    for `target`; the penalty of `heads` is much like it.
 
     Examples
     --------
@@ -119,6 +128,9 @@ class Gates(GateTraining):
         None, "weight of the L0 penalty; none: 0.02, or what heads adapts it to"
     )
     heads: int | None = option(None, "number of heads to keep; lambda is then adapted to reach it")
+    target: float | None = option(
+        None, "share of the heads to close, above 0 and below 1, by the Lagrangian of CoFi"
+    )
     penalty: str | None = option(
         None,
         "sum over heads (the paper), or the mean over sites of their sums (the released code); "
@@ -140,18 +152,27 @@ class Gates(GateTraining):
         """Raise `HeadtoolError` for numbers that make no sense."""
         super().check()
         self._refuse("lambda", not self._weight >= 0, "at least 0")
-        if self.sweep is not None:
+        if self.target is not None:
+            self._refuse("target", not 0 < self.target < 1, "above 0 and below 1")
             if self.heads is not None:
                 raise HeadtoolError(
-                    "gates.sweep varies lambda, and gates.heads adapts it; give one"
+                    "gates.target and gates.heads both say how many heads stay; give one"
                 )
+        if self.sweep is not None:
+            for name in ("heads", "target"):
+                if getattr(self, name) is not None:
+                    raise HeadtoolError(
+                        f"gates.sweep varies lambda, and gates.{name} adapts it; give one"
+                    )
             self._sweep()
 
     def idle(self, metric: Metric | None = None) -> Mapping[str, str]:
         """The penalty's weight and form have no effect where a number of heads is wanted."""
         found = dict(super().idle(metric))
-        if self.heads is not None:
-            found |= dict.fromkeys(("lambda", "penalty"), "where gates.heads adapts the penalty")
+        for name in ("heads", "target"):
+            if getattr(self, name) is not None:
+                why = f"where gates.{name} adapts the penalty"
+                found |= dict.fromkeys(("lambda", "penalty"), why)
         return found
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
@@ -162,8 +183,10 @@ class Gates(GateTraining):
 
     def compute(self, job: Job) -> Scored:
         """Train the gates, once for each lambda; evaluate what they keep."""
-        if self.heads is not None:
-            job.check_heads("gates.heads", self.heads)
+        wanted = self._wanted(job)
+        if wanted is not None:
+            name = "heads" if self.target is None else f"target={self.target:g} keeps a number that"
+            job.check_heads(f"gates.{name}", wanted)
         scratch = self._scratch(job)
         scored = self._scored(_naming(job, self._weight, self.sweep), scratch)
         if self.sweep is None:
@@ -204,6 +227,12 @@ class Gates(GateTraining):
         """The weight of the penalty."""
         return 0.02 if self.lambda_ is None else self.lambda_
 
+    def _wanted(self, job: Job) -> int | None:
+        """How many heads are to stay; None where the penalty decides."""
+        if self.target is None:
+            return self.heads
+        return job.sites.n_heads - round(self.target * job.sites.n_heads)
+
     def _sweep(self) -> list[float]:
         """Read the lambdas of `sweep`."""
         values = []
@@ -232,6 +261,8 @@ class Gates(GateTraining):
 
     def regulariser(self, job: Job) -> Penalty:
         """Penalise the expected number of open gates, or its distance from the number wanted."""
+        if self.target is not None:
+            return _Lagrangian(self.target, self.steps)
         if self.heads is not None:
             return _Constraint(self.heads / job.sites.n_heads, self.steps)
         weight = self._weight / (len(job.sites) if self.penalty == "site-mean" else 1)
@@ -239,9 +270,10 @@ class Gates(GateTraining):
 
     def kept(self, numbers: Tensor, job: Job) -> NDArray[np.bool_]:
         """Keep the gates that are more open than closed, or the number of heads wanted."""
-        if self.heads is None:
+        wanted = self._wanted(job)
+        if wanted is None:
             return (numbers > 0).numpy()
-        return highest(numbers.numpy(), self.heads, seed=job.seed)
+        return highest(numbers.numpy(), wanted, seed=job.seed)
 
     def columns(self, numbers: Tensor) -> dict[str, NDArray[Any]]:
         """Score by the probability to be open."""
@@ -267,6 +299,25 @@ def _naming(job: Job, weight: float, sweep: str | None) -> Job:
     if sweep is None:
         return job
     return dataclasses.replace(job, progress=labelled(job.progress, f"lambda {weight:g}"))
+
+
+class _Lagrangian:
+    """The penalty of CoFi (Xia et al. 2022, sec. 3.3), whose multipliers are trained against it."""
+
+    def __init__(self, target: float, steps: int) -> None:
+        self.target = target
+        self.steps = steps
+        self.multipliers = torch.zeros(2)
+        self.ascent = torch.optim.Adam([self.multipliers], lr=_ASCENT, maximize=True)
+
+    def __call__(self, numbers: Tensor, step: int) -> Tensor:
+        progress = min(1.0, 2 * (step + 1) / self.steps)
+        gap = 1 - open_probability(numbers).mean() - progress * self.target
+        gaps = torch.stack([gap, gap**2])
+        penalty = (self.multipliers.detach().clone() * gaps).sum()
+        self.multipliers.grad = gaps.detach()
+        self.ascent.step()
+        return penalty
 
 
 @dataclass

@@ -9,13 +9,15 @@ import pandas as pd
 import pytest
 import torch
 
-from headtool.data import TextData
+from headtool.builtin.planted import truth
+from headtool.data import TextData, load_data
 from headtool.engine.evaluation import evaluate
 from headtool.errors import HeadtoolError
 from headtool.heads import Head, HeadMask
 from headtool.methods.base import Job
 from headtool.methods.gates import Gates, eval_gate, open_probability, sample_gate
 from headtool.metrics import get_metric
+from headtool.models import load_model
 
 
 def test_open_probability_agrees_with_a_million_draws() -> None:
@@ -91,6 +93,53 @@ def test_the_asked_number_of_heads_is_kept(bert, pairs: TextData) -> None:
         assert result.frame["kept"].sum() == heads
         # The constraint moves the expected number of open gates there, not only the cut.
         assert result.frame["score"].sum() == pytest.approx(heads, abs=0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("spec", "target"), [("tiny", 0.4), ("builtin:planted", 0.75)])
+def test_the_lagrangian_closes_the_share_asked_for(
+    spec: str, target: float, bert, pairs: TextData
+) -> None:
+    model = bert if spec == "tiny" else load_model(spec, device="cpu")
+    data = pairs if spec == "tiny" else load_data(spec, limit=16)
+    gates = Gates(target=target, steps=300, batch_size=8, gate_lr=0.1)
+    scores = gates.score(model, model.encode(data)).frame
+    wanted = len(scores) - round(target * len(scores))
+    assert scores["kept"].sum() == wanted
+    # The multipliers did it, not the cut at the end.
+    assert scores["score"].mean() == pytest.approx(1 - target, abs=0.08)
+    assert abs((scores["log_alpha"] > 0).sum() - wanted) <= 1
+    if spec == "builtin:planted":
+        heads = zip(scores["kind"], scores["layer"], scores["head"], strict=True)
+        kept = {Head(*head) for head, stays in zip(heads, scores["kept"], strict=True) if stays}
+        assert truth(0).suffices(frozenset(kept))
+
+
+@pytest.mark.parametrize(("target", "kept"), [(0.1, 29), (0.4, 19), (0.97, 1)])
+def test_exactly_so_many_heads_stay(target: float, kept: int) -> None:
+    model = load_model("builtin:nli", device="cpu")
+    examples = model.encode(load_data("builtin:nli/matched", limit=8))
+    scores = Gates(target=target, steps=3, batch_size=4).score(model, examples)
+    assert scores.frame["kept"].sum() == kept
+    assert scores.provenance["options"]["target"] == target
+
+
+def test_the_penalty_is_that_of_cofi(toy, toy_data: TextData) -> None:
+    """Multipliers by hand: Adam's steps up, from zero, along the gap and its square."""
+    model = toy((1.0, 2.0))
+    job = Job(model, model.encode(toy_data), model.sites, get_metric("loss", task="classification"))
+    penalty = Gates(target=0.5, steps=4).regulariser(job)
+    assert penalty is not None
+    numbers = torch.tensor([2.0, -1.0])
+    l1 = torch.zeros(2, requires_grad=True)
+    ascent = torch.optim.Adam([l1], lr=0.1)
+    for step, reached in enumerate((0.25, 0.5, 0.5, 0.5)):
+        gap = 1 - open_probability(numbers).mean() - reached
+        expected = l1[0] * gap + l1[1] * gap**2
+        torch.testing.assert_close(penalty(numbers, step), expected.detach())
+        ascent.zero_grad()
+        (-expected).backward()
+        ascent.step()
 
 
 def test_adapted_weights_come_back_and_the_model_keeps_its_own(bert, pairs: TextData) -> None:
@@ -186,6 +235,11 @@ def test_the_encoder_is_pruned_alone_where_the_decoder_is_frozen(save_fairseq) -
         ({"lambda_": 0.1, "heads": 3}, "gates.lambda has no effect where gates.heads adapts"),
         # Also the value that it has by default.
         ({"lambda_": 0.02, "heads": 3}, "gates.lambda has no effect where gates.heads adapts"),
+        ({"target": 0.0}, "gates.target must be above 0 and below 1, got 0"),
+        ({"target": 1.0}, "gates.target must be above 0 and below 1, got 1"),
+        ({"target": 0.5, "heads": 3}, "gates.target and gates.heads both say how many"),
+        ({"target": 0.5, "sweep": "0.1"}, "gates.sweep varies lambda, and gates.target adapts it"),
+        ({"target": 0.5, "lambda_": 0.1}, "gates.lambda has no effect where gates.target adapts"),
         ({"penalty": "sum", "heads": 3}, "gates.penalty has no effect where gates.heads"),
         ({"penalty": "site-mean", "heads": 3}, "gates.penalty has no effect where gates.heads"),
         ({"steps": 0}, "gates.steps must be at least 1"),
@@ -204,3 +258,5 @@ def test_options_that_make_no_sense(options, message: str) -> None:
 def test_a_number_of_heads_out_of_range(heads: int, bert, pairs: TextData) -> None:
     with pytest.raises(HeadtoolError, match="between 1 and 8"):
         Gates(heads=heads).score(bert, bert.encode(pairs))
+    with pytest.raises(HeadtoolError, match="gates.target=0.99 keeps a number that must be between"):
+        Gates(target=0.99).score(bert, bert.encode(pairs))

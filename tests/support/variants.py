@@ -39,6 +39,7 @@ VARIANTS = [
     ("flap", {"normalize": "none", "power": "2"}),
     ("gates", {}),
     ("gates", {"heads": "3"}),
+    ("gates", {"target": "0.4"}),
     ("gates", {"init": "released", "penalty": "site-mean"}),
     ("gates", {"train": "all", "label_smoothing": "0.1"}),
     ("integrated", {"ig_steps": "2"}),
