@@ -258,5 +258,7 @@ def test_options_that_make_no_sense(options, message: str) -> None:
 def test_a_number_of_heads_out_of_range(heads: int, bert, pairs: TextData) -> None:
     with pytest.raises(HeadtoolError, match="between 1 and 8"):
         Gates(heads=heads).score(bert, bert.encode(pairs))
-    with pytest.raises(HeadtoolError, match="gates.target=0.99 keeps a number that must be between"):
+    with pytest.raises(
+        HeadtoolError, match=r"gates.target=0.99 keeps a number that must be between"
+    ):
         Gates(target=0.99).score(bert, bert.encode(pairs))
