@@ -87,6 +87,10 @@ def whole_number(option: str, least: int, most: int | None = None) -> Callable[[
     return parse
 
 
+def _batch_tokens(text: str) -> int | None:
+    return None if text == "auto" else whole_number("--batch-tokens", least=1)(text)
+
+
 def _format(text: str) -> OutputFormat:
     if text not in OutputFormat.__members__:
         raise unknown("format", text, OutputFormat.__members__)
@@ -196,12 +200,13 @@ LimitOrder = Annotated[
     ),
 ]
 BatchTokens = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--batch-tokens",
-        parser=whole_number("--batch-tokens", least=1),
-        metavar="N",
-        help="Tokens in a batch, padding included.",
+        parser=_batch_tokens,
+        metavar="N|auto",
+        help="Tokens in a batch, padding included. auto: as many as fit into the memory. Batches "
+        "that do not fit are made smaller.",
         rich_help_panel=_DATA,
     ),
 ]

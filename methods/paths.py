@@ -19,6 +19,7 @@ from headtool.attention.watching import AttentionWatch
 from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
+from headtool.engine.stepping import Stepping, joined
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite
@@ -87,7 +88,13 @@ def along_inputs(
     with frozen(model.module):
         for unit, result in run_units(
             cut(examples.batches()),
-            lambda: partial(_through_heads, model, examples, steps, others),
+            lambda: Stepping(
+                partial(_through_heads, model, examples, steps, others),
+                joined(0),
+                model,
+                examples,
+                "paths",
+            ),
             label="integrated gradients",
             execute=execute,
             progress=progress,
@@ -250,7 +257,13 @@ def along_attention(
     with frozen(model.module):
         for unit, result in run_units(
             cut(examples.batches()),
-            lambda: partial(_attributed, model, examples, site, number, steps),
+            lambda: Stepping(
+                partial(_attributed, model, examples, site, number, steps),
+                joined(0),
+                model,
+                examples,
+                "attribution",
+            ),
             label=f"attribution to {site}",
             execute=execute,
             progress=progress,

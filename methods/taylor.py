@@ -17,6 +17,7 @@ from headtool.attention.weights import check_trainable
 from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
+from headtool.engine.stepping import Stepping, added
 from headtool.engine.units import Unit, UnitResult, cut, in_order, run_units
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite
@@ -105,7 +106,13 @@ class Taylor(Method):
         with _differentiable(job.model, slices):
             done = run_units(
                 cut(batches),
-                lambda: partial(products, job.model, job.examples, slices),
+                lambda: Stepping(
+                    partial(products, job.model, job.examples, slices),
+                    added,
+                    job.model,
+                    job.examples,
+                    "weight gradients",
+                ),
                 label="weight gradients",
                 execute=job.execute,
                 progress=job.progress,

@@ -6,6 +6,7 @@ Hypotheses are those of the model's own library: fairseq's ``SequenceGenerator``
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from headtool.engine.counting import unit_tokens
 from headtool.engine.passes import mask_gates
 from headtool.engine.replacement import Fill, Replacement, Zero
+from headtool.engine.stepping import Stepping
 from headtool.engine.store import UnitStore
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.errors import HeadtoolError
@@ -94,7 +96,8 @@ def translate(
     def prepare() -> Callable[[Unit], UnitResult]:
         gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
         fill = (replacement or Zero()).fit(model, examples, progress)
-        return partial(_decoded, model, decoder, examples, gates, fill, fast=fast)
+        decode = partial(_decoded, model, decoder, examples, gates, fill, fast=fast)
+        return Stepping(decode, _joined, model, examples, "translate")
 
     lengths = [decoder.source_length(row) for row in examples.rows]
     units = cut(length_buckets(lengths, batch_tokens=examples.batch_tokens), len(masks))
@@ -139,6 +142,11 @@ def _decoded(
         if fast:
             return _pack(decoder.decode_masks(batch, chosen, filling))
         return _pack(Generator.decode_masks(decoder, batch, chosen, filling))
+
+
+def _joined(results: Sequence[UnitResult]) -> UnitResult:
+    parts = [_unpack(result) for result in results]
+    return _pack([list(itertools.chain(*rows)) for rows in zip(*parts, strict=True)])
 
 
 def _pack(rows: Sequence[Sequence[Sequence[int]]]) -> dict[str, NDArray[np.float64]]:

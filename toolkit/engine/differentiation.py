@@ -16,6 +16,7 @@ from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
 from headtool.engine.replacement import Fill
+from headtool.engine.stepping import Stepping, joined
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import AttentionSite, Sites
 from headtool.models.base import ModelAdapter
@@ -112,7 +113,13 @@ def differentiate(
     with frozen(model.module):
         for unit, result in run_units(
             cut(examples.batches()),
-            lambda: partial(_gradients, model, examples, gate, fill, rules),
+            lambda: Stepping(
+                partial(_gradients, model, examples, gate, fill, rules),
+                joined(0),
+                model,
+                examples,
+                "gradients",
+            ),
             label="gradients",
             execute=execute,
             progress=progress,

@@ -13,9 +13,10 @@ from torch import Tensor
 from headtool.attention.gating import Gating
 from headtool.engine.counting import mask_shares, unit_tokens
 from headtool.engine.divergence import divergences
-from headtool.engine.passes import finite_forward, mask_gates
+from headtool.engine.passes import finite_forward, gates_differ, mask_gates
 from headtool.engine.replacement import Fill, Replacement, Zero
 from headtool.engine.replay import Recording, Replay
+from headtool.engine.stepping import Stepping, joined, room, with_fewer
 from headtool.engine.store import UnitStore
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import AttentionSite, HeadMask
@@ -27,6 +28,7 @@ from headtool.results.outcomes import Outcomes
 
 __all__ = ["evaluate"]
 
+_LABEL = "evaluate"
 _TRIED = 8  # examples on which shortcuts are tried
 _FULL = 512  # tokens that keep a CPU busy: more masks in one pass would only add a reference run
 _ROOMY = 4  # masks that share a forward pass; with fewer, each is run alone instead
@@ -105,7 +107,7 @@ def evaluate(
 
     def prepare() -> Callable[[Unit], UnitResult]:
         filled = replacement or Zero()
-        return _Runner(
+        runner = _Runner(
             model,
             rows,
             [mask_gates(mask, model, rescale=rescale) for mask in masks],
@@ -113,7 +115,8 @@ def evaluate(
             first_position=not filled.aligned,
             chained=chained,
             divergence=divergence,
-        ).run
+        )
+        return Stepping(runner.run, joined(1), model, rows, _LABEL, repeats=True)
 
     units = cut(rows.batches(tight=chained is None), len(masks))
     shares = mask_shares(model, masks, chained=bool(chained))
@@ -126,7 +129,7 @@ def evaluate(
     for unit, result in run_units(
         units,
         prepare,
-        label="evaluate",
+        label=_LABEL,
         execute=execute,
         store=store,
         progress=progress,
@@ -177,7 +180,9 @@ class _Runner:
         self.divergence = divergence
         # A donor's output has a row for every position, which one position alone cannot use.
         self.first_position = first_position
-        self.replay = self._working_replay() if gates and Replay.suits(model) else None
+        self.replay: Replay | None = None
+        if gates and Replay.suits(model):
+            self.replay = with_fewer(examples.batches()[0][:_TRIED], self._working_replay)
         self.base: _Base | None = None  # of the batch that was run last; units come batch by batch
 
     def run(self, unit: Unit) -> UnitResult:
@@ -276,7 +281,7 @@ class _Runner:
 
     def _room(self, batch: Batch) -> int:
         """How many times a batch fits into the tokens of one."""
-        return self.examples.batch_tokens // self._tokens(batch)
+        return room(self.model, self.examples, _LABEL) // self._tokens(batch)
 
     @staticmethod
     def _tokens(batch: Batch) -> int:
@@ -293,7 +298,7 @@ class _Runner:
         columns = base.columns
         for row in masks:
             before, gates = gates, self.gates[row]
-            changed = [site for site in self.model.sites if _differ(site, before, gates)]
+            changed = [site for site in self.model.sites if gates_differ(site, before, gates)]
             if changed:
                 advance = self.replay.advance(recording, changed, first_position_only=narrow)
                 gating = Gating(gates, base.filling)
@@ -349,10 +354,10 @@ class _Runner:
         with self.model.intercept(gating, batch), resume:
             return self._forward(batch)
 
-    def _working_replay(self) -> Replay | None:
+    def _working_replay(self, index: NDArray[np.int64]) -> Replay | None:
         """Run gates of one through every shortcut on a few examples; keep what changes nothing."""
         replay = Replay(self.model)
-        batch = self.model.collate(self.examples, self.examples.batches()[0][:_TRIED])
+        batch = self.model.collate(self.examples, index)
         with torch.inference_mode():
             with replay.record(len(batch)) as recording:
                 losses = self._forward(batch).losses
@@ -383,15 +388,3 @@ class _Runner:
 
     def _forward(self, batch: Batch) -> Forward:
         return finite_forward(self.model, batch, self.examples)
-
-
-def _differ(
-    site: AttentionSite,
-    before: Mapping[AttentionSite, Tensor],
-    after: Mapping[AttentionSite, Tensor],
-) -> bool:
-    """Whether a site's gates changed; a site without gates is open."""
-    old, new = before.get(site), after.get(site)
-    if old is None or new is None:
-        return old is not new
-    return not torch.equal(old, new)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from headtool.attention.watching import AttentionWatch
 from headtool.engine.counting import unit_work
+from headtool.engine.stepping import Stepping
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_order, in_turn, run_units
 from headtool.heads import AttentionSite
 from headtool.models.base import ModelAdapter
@@ -21,6 +22,8 @@ from headtool.progress import Progress, silent
 from headtool.work import Passes
 
 __all__ = ["Statistic", "Summary", "observe"]
+
+_LABEL = "attention"
 
 Summary = Mapping[str, NDArray[Any]]
 """What a statistic needs to know of one site of one batch: arrays by name, small ones."""
@@ -113,29 +116,42 @@ def observe(
     """
     done = run_units(
         cut(examples.batches()),
-        lambda: partial(_summaries, model, examples, statistics),
-        label="attention",
+        lambda: Stepping(
+            partial(_summaries, model, examples, statistics), _side_by_side, model, examples, _LABEL
+        ),
+        label=_LABEL,
         execute=execute,
         progress=progress,
         work=unit_work(examples, Passes(forward=1)),
     )
     sites = {str(site): site for site in model.sites}
-    for unit, result in in_order(done):
-        parts: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}
+    for _, result in in_order(done):
+        parts: dict[str, dict[str, NDArray[Any]]] = {}
         for key, values in result.items():
-            name, place, which = key.split(" ", 2)
-            parts.setdefault((name, place), {})[which] = values
-        for (name, place), summary in parts.items():
-            statistics[int(place)].add(sites[name], unit.examples, summary)
+            part, _, rest = key.rpartition("|")
+            parts.setdefault(part, {})[rest] = values
+        for found in parts.values():
+            index = found.pop("examples")
+            summaries: dict[tuple[str, str], dict[str, NDArray[Any]]] = {}
+            for key, values in found.items():
+                name, place, which = key.split(" ", 2)
+                summaries.setdefault((name, place), {})[which] = values
+            for (name, place), summary in summaries.items():
+                statistics[int(place)].add(sites[name], index, summary)
+
+
+def _side_by_side(results: Sequence[UnitResult]) -> UnitResult:
+    """Join results by putting their number before each name: only statistics can add them up."""
+    return {f"{i}|{key}": array for i, part in enumerate(results) for key, array in part.items()}
 
 
 def _summaries(
     model: ModelAdapter, examples: Examples, statistics: Sequence[Statistic], unit: Unit
 ) -> UnitResult:
-    """Summarise one batch; arrays by ``SITE STATISTIC NAME``."""
+    """Summarise one batch; arrays by ``SITE STATISTIC NAME``, and its examples."""
     batch = model.collate(examples, unit.examples)
     latest: list[Tensor] = []
-    found: dict[str, NDArray[Any]] = {}
+    found: dict[str, NDArray[Any]] = {"examples": unit.examples}
 
     def note(probabilities: Tensor) -> Tensor:
         if probabilities.ndim >= 3:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,7 @@ from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples, Forward
 
-__all__ = ["finite_forward", "mask_gates"]
+__all__ = ["finite_forward", "gates_differ", "mask_gates"]
 
 
 def mask_gates(
@@ -67,3 +69,23 @@ def finite_forward(
             f"examples {shown} (counted from 1); check the weights, or try `dtype=float32`"
         )
     return result
+
+
+def gates_differ(
+    site: AttentionSite,
+    before: Mapping[AttentionSite, Tensor],
+    after: Mapping[AttentionSite, Tensor],
+) -> bool:
+    """Whether a site's gates changed; a site without gates is open.
+
+    Parameters
+    ----------
+    site
+        The site.
+    before, after
+        Gates by site, as `mask_gates` returns them.
+    """
+    old, new = before.get(site), after.get(site)
+    if old is None or new is None:
+        return old is not new
+    return not torch.equal(old, new)

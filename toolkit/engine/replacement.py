@@ -12,6 +12,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from headtool.engine.freezing import frozen
+from headtool.engine.stepping import Stepping, added
+from headtool.engine.units import Unit, UnitResult, cut
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import AttentionSite, Head
 from headtool.models.base import ModelAdapter
@@ -45,6 +48,7 @@ Fill = Callable[[Batch], Mapping[AttentionSite, Tensor] | None]
 
 REPLACEMENTS = ("zero", "mean", "resample", "counterfactual", "optimal")
 
+_LABEL = "mean outputs"
 _TRAINED_ON = 16  # examples in a step towards optimal constants
 _LEARNING_RATE = 0.3  # in standard deviations of a head's output
 
@@ -163,35 +167,42 @@ def moments(
     dict
         By site, the means [H, D] and standard deviations [H, 1], which are one for all channels.
     """
-    sums: dict[AttentionSite, Tensor] = {}
-    squares: dict[AttentionSite, Tensor] = {}
-    counts: dict[AttentionSite, int] = {}
     batches = examples.batches()
-    with torch.inference_mode():
-        shown = counted(
-            progress,
-            batches,
-            total=len(batches),
-            label="mean outputs",
-            work=lambda index: float(examples.lengths[index].sum()),
-        )
-        for index in shown:
-            batch = model.collate(examples, index)
-
-            def add(site: AttentionSite, contexts: Tensor, batch: Batch = batch) -> None:
-                real = batch.queries[site.kind].real
-                outputs = contexts[real].double()
-                sums[site] = sums.get(site, 0.0) + outputs.sum(dim=0)
-                squares[site] = squares.get(site, 0.0) + outputs.square().sum(dim=0)
-                counts[site] = counts.get(site, 0) + int(real.sum())
-
-            with model.intercept(add, batch):
-                model.forward(batch)
+    shown = counted(
+        progress,
+        cut(batches),
+        total=len(batches),
+        label=_LABEL,
+        work=lambda unit: float(examples.lengths[unit.examples].sum()),
+    )
+    run = Stepping(partial(_sums, model, examples), added, model, examples, _LABEL)
+    sums: UnitResult = {}
+    for unit in shown:
+        sums = added([sums, run(unit)]) if sums else run(unit)
     found = {}
-    for site, total in sums.items():
-        mean = total / counts[site]
-        variance = (squares[site] / counts[site] - mean.square()).clamp(min=0)
+    for site in model.sites:
+        parts = (np.asarray(sums[f"{site} {name}"]) for name in ("sum", "square", "count"))
+        total, square, count = (torch.from_numpy(part).to(model.device) for part in parts)
+        mean = total / count
+        variance = (square / count - mean.square()).clamp(min=0)
         found[site] = mean, variance.mean(dim=1, keepdim=True).sqrt()
+    return found
+
+
+def _sums(model: ModelAdapter, examples: Examples, unit: Unit) -> UnitResult:
+    """Sums over the real tokens of a batch: by site, of outputs and their squares [H, D]."""
+    batch = model.collate(examples, unit.examples)
+    found: dict[str, NDArray[np.float64]] = {}
+
+    def note(site: AttentionSite, contexts: Tensor) -> None:
+        real = batch.queries[site.kind].real
+        outputs = contexts[real].double()
+        found[f"{site} sum"] = outputs.sum(dim=0).cpu().numpy()
+        found[f"{site} square"] = outputs.square().sum(dim=0).cpu().numpy()
+        found[f"{site} count"] = np.asarray(float(real.sum()))
+
+    with torch.inference_mode(), model.intercept(note, batch):
+        model.forward(batch)
     return found
 
 

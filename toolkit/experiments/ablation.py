@@ -136,7 +136,7 @@ def ablate(
     tokenize: str | None = None,
     limit: int | None = None,
     limit_order: LimitOrder = "seeded",
-    batch_tokens: int = 4096,
+    batch_tokens: int | None = 4096,
     seed: int = 0,
     out: Path | str | None = None,
     force: bool = False,
@@ -184,7 +184,7 @@ def ablate(
     limit_order
         ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
-        Tokens in a batch, padding included.
+        Tokens in a batch, padding included; None: as many as fit into the memory.
     seed
         Seed of everything random.
     out

@@ -95,7 +95,7 @@ def correlate(
     resamples: int = 2_000,
     limit: int | None = None,
     limit_order: LimitOrder = "seeded",
-    batch_tokens: int = 4096,
+    batch_tokens: int | None = 4096,
     seed: int = 0,
     workers: WorkersLike = None,
     progress: Progress = silent,
@@ -128,7 +128,7 @@ def correlate(
     limit_order
         ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
-        Tokens in a batch, padding included.
+        Tokens in a batch, padding included; None: as many as fit into the memory.
     seed
         Seed of everything random.
     workers

@@ -60,7 +60,7 @@ class Course:
     keep_one_per_layer: bool
     limit: int | None
     limit_order: LimitOrder
-    batch_tokens: int
+    batch_tokens: int | None
     seed: int
     loading: ModelSource
 

@@ -109,7 +109,7 @@ def dynamics(
     keep_one_per_layer: bool = False,
     limit: int | None = None,
     limit_order: LimitOrder = "seeded",
-    batch_tokens: int = 4096,
+    batch_tokens: int | None = 4096,
     seed: int = 0,
     loading: ModelSource | None = None,
     figure: Path | str | None = None,
@@ -150,7 +150,7 @@ def dynamics(
     limit_order
         ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
-        Tokens in a batch, padding included.
+        Tokens in a batch, padding included; None: as many as fit into the memory.
     seed
         Seed of everything random.
     loading

@@ -37,7 +37,7 @@ def parts_of(
     data: TextData | None,
     finetune: TextData | None,
     *,
-    batch_tokens: int,
+    batch_tokens: int | None,
     seed: int,
 ) -> Parts:
     """Say what fits and what tests.

@@ -30,6 +30,7 @@ __all__ = [
     "HasOutcomes",
     "ModelSource",
     "encode",
+    "fitted",
     "name_of",
     "open_model",
     "open_outcomes",
@@ -39,6 +40,7 @@ __all__ = [
 
 _LOG = logging.getLogger("headtool")
 
+_BATCH_TOKENS = 4096
 _BUILTIN_DATA = {"builtin:nli": "builtin:nli/matched", "builtin:mt": "builtin:mt/test"}
 
 
@@ -136,7 +138,7 @@ def encode(
     model: ModelAdapter,
     data: TextData,
     *,
-    batch_tokens: int = 4096,
+    batch_tokens: int | None = 4096,
     seed: int = 0,
 ) -> Examples:
     """Tokenise a data set, and warn of what makes its results misleading.
@@ -157,7 +159,7 @@ def tokenise(
     model: ModelAdapter,
     data: TextData,
     *,
-    batch_tokens: int = 4096,
+    batch_tokens: int | None = 4096,
     seed: int = 0,
 ) -> Examples:
     """Tokenise a data set, and warn of examples that were cut to the model's length.
@@ -171,11 +173,13 @@ def tokenise(
     data
         The data set, as `read_data` returned it.
     batch_tokens
-        Tokens in a batch, padding included.
+        Tokens in a batch, padding included; None: as many as fit into the memory.
     seed
         Seed of whatever encoding draws, such as the masked tokens of a masked language model.
     """
-    examples = model.encode(data, batch_tokens=batch_tokens, seed=seed)
+    examples = model.encode(data, batch_tokens=batch_tokens or _BATCH_TOKENS, seed=seed)
+    if batch_tokens is None:
+        examples = fitted(model, examples)
     if data.kind == "text" and data.drawn is not None:
         examples = _drawn_blocks(examples, data.drawn)
     if examples.truncated:
@@ -186,6 +190,21 @@ def tokenise(
             len(examples),
         )
     return examples
+
+
+def fitted(model: ModelAdapter, examples: Examples) -> Examples:
+    """Let batches have as many tokens as fit into the memory.
+
+    Parameters
+    ----------
+    model, examples
+        What will be run.
+    """
+    from headtool.engine.fitting import fitting_tokens
+
+    found = replace(examples, batch_tokens=fitting_tokens(model, examples))
+    _LOG.info("batches of %d tokens fit into the memory", found.batch_tokens)
+    return found
 
 
 def _drawn_blocks(examples: Examples, drawn: Drawn) -> Examples:

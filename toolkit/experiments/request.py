@@ -82,7 +82,7 @@ class Request:
     limit_order
         ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
-        Tokens in a batch, padding included.
+        Tokens in a batch, padding included; None: as many as fit into the memory.
     seed
         Seed of everything random.
 
@@ -122,7 +122,7 @@ class Request:
     stability: int = 0
     limit: int | None = None
     limit_order: LimitOrder = "seeded"
-    batch_tokens: int = 4096
+    batch_tokens: int | None = 4096
     seed: int = 0
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ from headtool.experiments.inputs import (
     DataSource,
     ModelSource,
     encode,
+    fitted,
     open_model,
     read_data,
 )
@@ -98,7 +99,7 @@ def roles(
     kept: Comparison | Path | str | None = None,
     limit: int | None = None,
     limit_order: LimitOrder = "seeded",
-    batch_tokens: int = 4096,
+    batch_tokens: int | None = 4096,
     seed: int = 0,
     out: Path | str | None = None,
     force: bool = False,
@@ -147,7 +148,7 @@ def roles(
     limit_order
         ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
-        Tokens in a batch, padding included.
+        Tokens in a batch, padding included; None: as many as fit into the memory.
     seed
         Seed of everything random.
     out
@@ -287,10 +288,10 @@ def _check_model(compared: Comparison | None, source: Mapping[str, Any]) -> None
 
 
 def _parsed(
-    pieces: Pieces[ModelAdapter], trees: Treebank, batch_tokens: int
+    pieces: Pieces[ModelAdapter], trees: Treebank, batch_tokens: int | None
 ) -> tuple[Examples, tuple[Parse, ...], dict[str, Any]]:
     """Tokenise a treebank, saying what was left out."""
-    parsed = encode_treebank(pieces, trees, batch_tokens=batch_tokens)
+    parsed = encode_treebank(pieces, trees, batch_tokens=batch_tokens or 4096)
     spec = pieces.model.spec
     total = len(trees.sentences)
     if parsed.too_long:
@@ -320,4 +321,5 @@ def _parsed(
             "words_without_token": parsed.lost,
         }
     }
-    return parsed.examples, parsed.parses, described
+    examples = parsed.examples if batch_tokens else fitted(pieces.model, parsed.examples)
+    return examples, parsed.parses, described

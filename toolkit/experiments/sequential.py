@@ -78,7 +78,7 @@ def ablate_sequentially(
     margin: float = 0.01,
     limit: int | None = None,
     limit_order: LimitOrder = "seeded",
-    batch_tokens: int = 4096,
+    batch_tokens: int | None = 4096,
     seed: int = 0,
     out: Path | str | None = None,
     force: bool = False,
@@ -107,7 +107,7 @@ def ablate_sequentially(
     limit_order
         ``seeded`` draws them by `seed`, each class in its share; ``first`` takes the first ones.
     batch_tokens
-        Tokens in a batch, padding included.
+        Tokens in a batch, padding included; None: as many as fit into the memory.
     seed
         Draws the order of the examples.
     out

@@ -72,7 +72,7 @@ def split_data(
     data: Sequence[TextData],
     select_data: TextData | None,
     *,
-    batch_tokens: int,
+    batch_tokens: int | None,
     seed: int,
 ) -> Split:
     """Tokenise the data sets, and halve the first at random unless another one selects.

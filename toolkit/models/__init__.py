@@ -125,7 +125,7 @@ def load_source(source: ModelSource) -> ModelAdapter:
     """
     import torch
 
-    from headtool.models.base import weights_state
+    from headtool.models.fingerprints import weights_state
     from headtool.models.memory import return_large_blocks
 
     return_large_blocks()

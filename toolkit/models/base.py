@@ -21,30 +21,13 @@ from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
 from headtool.models.examples import Batch, Examples, Forward, Task
-from headtool.models.fingerprints import weights_sha256
+from headtool.models.fingerprints import WeightsState, weights_sha256, weights_state
 from headtool.models.generation import Generator
 from headtool.models.pieces import Pieces
 from headtool.models.source import ModelSource
 from headtool.searching import Search
 
-__all__ = ["ModelAdapter", "WeightsState", "weights_state"]
-
-
-WeightsState = tuple[tuple[int, int], ...]
-"""Which tensors are a model's weights, and how often each was written to."""
-
-
-def weights_state(module: nn.Module) -> WeightsState:
-    """Tell whether weights were written to without reading them.
-
-    Parameters
-    ----------
-    module
-        The model.
-    """
-    # What waits on the CPU or on disk is another tensor after every pass, and cannot be written to.
-    tensors = [t for t in (*module.parameters(), *module.buffers()) if t.device.type != "meta"]
-    return tuple((id(t), 0 if t.is_inference() else t._version) for t in tensors)
+__all__ = ["ModelAdapter"]
 
 
 class ModelAdapter(ABC):
@@ -79,6 +62,8 @@ class ModelAdapter(ABC):
         `weights_state` at that time: weights that were written to since are others.
     files
         The files that its weights came from; empty where they are not known.
+    most_tokens
+        By sort of work, tokens of a pass where more did not fit into the memory.
     """
 
     library: ClassVar[str]
@@ -100,6 +85,7 @@ class ModelAdapter(ABC):
         self.source: ModelSource | None = None
         self.loaded: WeightsState = ()
         self.files: tuple[Path, ...] = ()
+        self.most_tokens: dict[str, int] = {}
 
     @cached_property
     def sites(self) -> Sites:

@@ -16,11 +16,28 @@ from torch import Tensor, nn
 
 from headtool.attention.weights import weights
 
-__all__ = ["cache_folder", "weights_sha256"]
+__all__ = ["WeightsState", "cache_folder", "weights_sha256", "weights_state"]
 
 _FORMAT = 1
 _SAMPLED = 64  # numbers of each tensor
 _FORGOTTEN_AFTER = 10_000  # entries
+
+
+WeightsState = tuple[tuple[int, int], ...]
+"""Which tensors are a model's weights, and how often each was written to."""
+
+
+def weights_state(module: nn.Module) -> WeightsState:
+    """Tell whether weights were written to without reading them.
+
+    Parameters
+    ----------
+    module
+        The model.
+    """
+    # What waits on the CPU or on disk is another tensor after every pass, and cannot be written to.
+    tensors = [t for t in (*module.parameters(), *module.buffers()) if t.device.type != "meta"]
+    return tuple((id(t), 0 if t.is_inference() else t._version) for t in tensors)
 
 
 def weights_sha256(module: nn.Module, files: Sequence[Path] = ()) -> str:

@@ -149,7 +149,7 @@ _COMPARISON = {
     "margin?": "number?",
     "stability?": "count",
     "limit?": "count?",
-    "batch_tokens?": "count",
+    "batch_tokens?": "count?",
     "seed?": "count",
     "resamples?": "count?",
     "signature?": "text",

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from headtool.engine.units import Executor, Unit, UnitResult, in_turn
 from headtool.errors import HeadtoolError
-from headtool.models.base import ModelAdapter, WeightsState, weights_state
+from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
-from headtool.models.fingerprints import weights_sha256
+from headtool.models.fingerprints import WeightsState, weights_sha256, weights_state
 from headtool.workers.cluster import check_ray, check_room, connected
 
 if TYPE_CHECKING:
