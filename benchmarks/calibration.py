@@ -24,6 +24,7 @@ TABLES = {
     "correlation": "rankings",
     "kendall": "rankings",
     "shapley": "shapley",
+    "screening": "screening",
     "sequential": "accuracy",
 }
 
