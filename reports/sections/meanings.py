@@ -34,6 +34,7 @@ _SOURCES: Mapping[str, tuple[str, Mapping[str, str | tuple[str, ...]]]] = {
             "heads that can go": "'the largest share of the heads whose removal costs at most the "
             "margin by the estimate; only a whole band beyond the margin ends it'",
             "for sure": "'the same by the worse end of the band'",
+            "passes to score": "'forward passes over the selection examples, backward ones as one'",
             "self-agreement": "stability.tau_b",
             _OTHERS: "low high",
         },

@@ -16,7 +16,8 @@ def methods_table(contents: Contents) -> DataTable | None:
     """What a comparison says of every method, the best first; None where there is too little.
 
     Methods stand in the order of their advantage over random masks of any heads: the same for all
-    methods, while masks that match a method's layers differ.
+    methods, while masks that match a method's layers differ. Passes to score are those of the plan,
+    over the selection examples: forward ones, and backward ones as as many.
     """
     tests = contents.table("curve_tests")
     rows = tests[(tests["kind"] == "all") & (tests["method_y"] == "random")]
@@ -37,6 +38,8 @@ def methods_table(contents: Contents) -> DataTable | None:
         else []
     )
     columns += [Column("self-agreement", best="largest")] if own else []
+    passes = contents.settings.get("passes", {})
+    columns += [Column("passes to score", best="smallest")] if passes else []
     ordered = sorted(contents.methods, key=lambda name: -areas.get(name, {}).get("area", -math.inf))
     cells = []
     for method in ordered:
@@ -56,5 +59,8 @@ def methods_table(contents: Contents) -> DataTable | None:
             )
         if own:
             line.append(Cell.number(own.get(method, math.nan)))
+        if passes:
+            taken = passes.get(method)
+            line.append(Cell("–") if taken is None else Cell.number(float(taken)))
         cells.append(line)
     return DataTable("overview", "The methods at a glance", columns, cells)

@@ -305,6 +305,7 @@ def ablate(
                 provenance={"ablate": source},
                 tables=tables,
                 unfinished=None if store is None else store.folder,
+                cost=meter.record(),
                 force=force,
             )
     whole = whole_values(outcomes, measures.metrics)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headtool.analysis.comparison import Comparison
-from headtool.experiments.comparison_plan import comparison_plan
+from headtool.experiments.comparison_plan import comparison_plan, scoring_passes
 from headtool.experiments.drawing import draw
 from headtool.experiments.evaluating import evaluate_chosen
 from headtool.experiments.inputs import DataLike, ModelSource
@@ -177,7 +177,8 @@ def _run(
 ) -> Comparison:
     """Run all stages that are not finished yet, and write the run and its report."""
     roster = Roster(setup.methods)
-    meter = begin(progress, comparison_plan(setup), setup.model, setup.split.selection)
+    plan = comparison_plan(setup)
+    meter = begin(progress, plan, setup.model, setup.split.selection)
     with (
         open_workers(workers) as execute,
         stages(out, setup.description, force=force, execute=execute, progress=meter) as kept,
@@ -193,6 +194,7 @@ def _run(
         with meter.phase("draws"):
             against_random = draw(setup, kept, found, others)
         tables, computed = tabulate(setup, roster, found, halves, others, against_random)
+        computed["passes"] = scoring_passes(plan, list(scores))
         comparison = Comparison.from_tables(tables, settings_of(setup, scores, computed))
         if out is None:
             return comparison
@@ -204,6 +206,7 @@ def _run(
             weights={f"{name}.weights": one.weights for name, one in scores.items() if one.weights},
             unfinished=kept.folder,
             finish=add_report,
+            cost=meter.record(),
             force=force,
         )
     created = str(run.manifest["created"])

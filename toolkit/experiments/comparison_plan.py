@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from headtool.analysis.draw_plan import DrawPlan, inner_points
 from headtool.experiments.evaluating import BAND
 from headtool.experiments.planning import Plan, Sketch
@@ -12,7 +14,7 @@ from headtool.masks.order import Family
 from headtool.methods.ablation import Ablation
 from headtool.methods.base import Method
 
-__all__ = ["comparison_plan"]
+__all__ = ["comparison_plan", "scoring_passes"]
 
 _LEAST_DRAWS, _LEAST_EXAMPLES = 20, 12  # of a comparison with random masks that is soon settled
 
@@ -78,6 +80,29 @@ def comparison_plan(setup: Setup) -> Plan:
         for family in setup.families:
             _draws(setup, sketch, family)
     return sketch.plan()
+
+
+def scoring_passes(plan: Plan, methods: Sequence[str]) -> dict[str, float | None]:
+    """Say how many forward passes over the selection examples scoring by each method takes.
+
+    Parameters
+    ----------
+    plan
+        The plan of the comparison.
+    methods
+        Names of methods.
+
+    Returns
+    -------
+    dict
+        By method, backward passes counted as forward ones; at most, and None where nobody knows.
+    """
+    found: dict[str, float | None] = {}
+    for method in methods:
+        own = (f"scores.{method}", f"scores.{method}.steps")
+        passes = sum(part.passes.weight for part in plan.phases if part.name in own)
+        found[method] = None if own[0] in plan.unknown else round(passes, 3)
+    return found
 
 
 def _inner(family: Family) -> int:

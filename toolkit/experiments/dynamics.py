@@ -245,6 +245,7 @@ def dynamics(
                 provenance={"dynamics": source, **sources},
                 tables=course.tables,
                 unfinished=kept.folder,
+                cost=meter.record(),
                 force=force,
             )
     return course

@@ -239,7 +239,14 @@ def roles(
         tables = {"roles": frame, "sites": site_frame(adapter.sites)}
         if survival is not None:
             tables["role_survival"] = survival
-        write_run(folder, command=command, provenance={"roles": source}, tables=tables, force=force)
+        write_run(
+            folder,
+            command=command,
+            provenance={"roles": source},
+            tables=tables,
+            cost=meter.record(),
+            force=force,
+        )
     return Roles(frame, source, survival, folder)
 
 

@@ -225,7 +225,7 @@ def score(
         except KeyboardInterrupt:
             # Where parts are kept, the same call continues, and must find its folder free.
             if folder is not None and results and not kept.holds_any:
-                _write(folder, results, command, kept.folder, force=force)
+                _write(folder, results, command, kept.folder, meter.record(), force=force)
                 missing = ",".join(scorer.name for scorer in chosen[len(results) :])
                 _LOG.warning(
                     "%s keeps what was finished; give `methods` %s and another `out`",
@@ -234,7 +234,7 @@ def score(
                 )
             raise
         if folder is not None:
-            _write(folder, results, command, kept.folder, force=force)
+            _write(folder, results, command, kept.folder, meter.record(), force=force)
     return Scoring(tuple(results), seconds, folder)
 
 
@@ -276,6 +276,7 @@ def _write(
     results: Sequence[HeadScores],
     command: str,
     unfinished: Path | None,
+    cost: Sequence[Mapping[str, Any]],
     *,
     force: bool,
 ) -> None:
@@ -295,5 +296,6 @@ def _write(
             f"{result.method}.weights": result.weights for result in results if result.weights
         },
         unfinished=unfinished,
+        cost=cost,
         force=force,
     )

@@ -178,6 +178,7 @@ def ablate_sequentially(
             command=command,
             provenance={"sequential": source},
             tables={"sequential": frame},
+            cost=meter.record(),
             force=force,
         )
     return SequentialAblation(frame, share, source, folder)

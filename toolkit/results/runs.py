@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -258,6 +258,7 @@ def write_run(
     provenance: Mapping[str, Any],
     tables: Mapping[str, pd.DataFrame],
     weights: Mapping[str, Mapping[str, Tensor]] | None = None,
+    cost: Sequence[Mapping[str, Any]] = (),
     unfinished: Path | None = None,
     finish: Callable[[Path], object] | None = None,
     force: bool = False,
@@ -276,6 +277,9 @@ def write_run(
         Frames by name; each becomes ``<name>.parquet``.
     weights
         Trained weights by name; each becomes ``<name>.safetensors``.
+    cost
+        What was run, as `headtool.engine.metering.Meter.record` says: it differs from one time to
+        the next, like the time, and is in the manifest alone.
     unfinished
         Folder of the work that becomes this run. A copy of the manifest goes there, so that it is
         known to be done with if the process is killed before it removes the folder.
@@ -296,6 +300,7 @@ def write_run(
             "schema": SCHEMA,
             "command": command,
             "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+            **({"cost": [dict(part) for part in cost]} if cost else {}),
             "provenance": dict(provenance),
             "tables": {name: describe_file(made / f"{name}.parquet") for name in tables},
             "weights": {
