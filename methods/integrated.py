@@ -111,6 +111,8 @@ class Integrated(Method):
         """Take a pass forwards and backwards a step; on the path `attention`, for each site."""
         steps = self.ig_steps * (size.sites if self.path == "attention" else 1)
         ends = 2 if self.path == "inputs" else 0
+        if self.path == "gates" and self.baseline == "counterfactual":
+            ends = steps  # the corrupted texts, each time
         return (Passes(forward=steps + ends, backward=steps),)
 
     def compute(self, job: Job) -> Scored:

@@ -22,6 +22,7 @@ __all__ = ["BUILTIN_DATA", "load_data"]
 
 BUILTIN_DATA: dict[str, tuple[str, str, Kind]] = {
     "nli/matched": ("headtool.builtin.nli", "matched", "classification"),
+    "nli/counterfactual": ("headtool.builtin.nli_pairs", "counterfactual", "classification"),
     "nli/mismatched": ("headtool.builtin.nli", "mismatched", "classification"),
     "mt/test": ("headtool.builtin.mt", "test", "translation"),
     "mt/noisy": ("headtool.builtin.mt", "noisy", "translation"),
@@ -43,7 +44,8 @@ def load_data(
     spec                                    what it is
     ======================================  ========================================================
     ``builtin:nli/matched``                 a set of the built-in models (also ``nli/mismatched``,
-                                            ``mt/test``, ``mt/noisy``, ``planted``)
+                                            ``nli/counterfactual``, ``mt/test``, ``mt/noisy``,
+                                            ``planted``)
     ``dev.tsv``                             GLUE's tab-separated values: header, no quoting
     ``dev.csv``                             comma-separated values as the csv module reads them
     ``dev.jsonl``, ``dev.parquet``          one JSON object per line; Parquet
