@@ -18,7 +18,7 @@ from headtool.models.examples import Examples
 
 __all__ = ["activation_bytes", "fitting_tokens"]
 
-_SHARE = 0.6  # of the memory: the rest is for what a pass needs besides, and for other programs
+_SHARE = 0.6  # of what weights leave: a pass needs more than is counted, and so do others
 _MOST = {"cpu": 8192}  # where more tokens are no faster
 _MOST_ELSEWHERE = 131_072
 
@@ -40,8 +40,13 @@ def fitting_tokens(model: ModelAdapter, examples: Examples) -> int:
     """
     longest = np.argsort(examples.lengths, kind="stable")[-1:]
     per_token = activation_bytes(model, examples, longest) / int(examples.lengths[longest[0]])
-    weights = sum(p.numel() * p.element_size() for p in model.module.parameters())
-    fitting = max(1.0, (_SHARE * _room(model.device) - weights) / per_token)
+    taken: dict[torch.device, int] = {model.device: 0}
+    for weight in model.module.parameters():
+        if weight.device.type != "meta":
+            size = weight.numel() * weight.element_size()
+            taken[weight.device] = taken.get(weight.device, 0) + size
+    left = min(_room(device) - weights for device, weights in taken.items())
+    fitting = max(1.0, _SHARE * left / per_token)
     most = _MOST.get(model.device.type, _MOST_ELSEWHERE)
     return int(min(most, 1 << int(fitting).bit_length() - 1))
 

@@ -115,16 +115,17 @@ def _fit(
     is_open = scales[handle.site].nonzero()[:, 0]
     gram = torch.zeros(len(is_open), len(is_open), dtype=torch.float64, device=model.device)
     moment = torch.zeros(len(is_open), dtype=torch.float64, device=model.device)
+    columns = per_head(handle).to(model.device)  # as the heads' outputs are seen
     for index in examples.batches():
         batch = model.collate(examples, index)
         real = batch.queries[handle.site.kind].real
         whole = _look(model, batch, handle, {})
         masked = _look(model, batch, handle, scales)
-        target = torch.einsum("thd,hdo->to", whole.contexts[real], per_head(handle))
+        target = torch.einsum("thd,hdo->to", whole.contexts[real], columns)
         if whole.stream is not None and masked.stream is not None:
-            target = target + (whole.stream - masked.stream)[real]
+            target = target + (whole.stream - masked.stream).to(target.device)[real]
         given = masked.contexts[real][:, is_open]
-        parts = torch.einsum("thd,hdo->tho", given, per_head(handle)[is_open])
+        parts = torch.einsum("thd,hdo->tho", given, columns[is_open])
         gram += torch.einsum("tho,tgo->hg", parts, parts).double()
         moment += torch.einsum("tho,to->h", parts, target).double()
     ridge = _RIDGE * gram.diagonal().mean().clamp_min(1e-30)
