@@ -33,6 +33,7 @@ from headtool.analysis.importance import Importance
 from headtool.analysis.multiplicity import default_resamples
 from headtool.analysis.overlap import consensus, kept_frame, overlap
 from headtool.analysis.paired import Paired
+from headtool.analysis.replacements import replacement_agreement, replacement_effects
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
 from headtool.masks.curves import CurveMasks, layers_of
@@ -45,6 +46,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Assembled", "Findings", "assemble", "check_scores"]
+
+
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """What was measured under another replacement.
+
+    Attributes
+    ----------
+    lines
+        The methods' curves, with the numbers of their masks in `outcomes`.
+    outcomes
+        The outcomes of single heads, where there are any, and of the masks of the curves.
+    """
+
+    lines: tuple[Line, ...]
+    outcomes: Outcomes
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +92,12 @@ class Findings:
         The curves, with the numbers of their masks there.
     keeping
         The keep-only curves; see `headtool.analysis.faithfulness`.
+    replacement
+        What removed heads put out in all but `beside`.
+    beside
+        By further replacement, what was measured under it.
+    effects
+        The same, what `headtool.experiments.effects.ablation_frame` made of single heads.
     again
         Per method its scores on the evaluation examples; none for ``curve``.
     iterative
@@ -93,6 +116,9 @@ class Findings:
     lines: tuple[Line, ...]
     again: Mapping[str, pd.DataFrame]
     keeping: tuple[Line, ...] = ()
+    replacement: str = "zero"
+    beside: Mapping[str, Beside] = dataclasses.field(default_factory=dict)
+    effects: Mapping[str, pd.DataFrame] = dataclasses.field(default_factory=dict)
     iterative: bool = False
 
 
@@ -176,6 +202,7 @@ def assemble(
         },
     }
     tables |= _single_tables(found, settings, notes, alpha=alpha, margin=margin, seed=seed)
+    tables |= _replacement_tables(found, tables["curves"], alpha, margin, chosen, seed)
     if against_random is None:
         notes += _draws_note(found.lines, alpha)
     elif against_random:
@@ -192,6 +219,42 @@ def assemble(
             f"{', '.join(undefined)}"
         )
     return Assembled(tables, {**settings, "notes": notes})
+
+
+def _replacement_tables(
+    found: Findings,
+    curves: pd.DataFrame,
+    alpha: float,
+    margin: float | None,
+    resamples: int,
+    seed: int,
+) -> dict[str, pd.DataFrame]:
+    """What removed heads put out, side by side; no rows for one replacement alone."""
+    names = ("replacements", "replacement_agreement", "replacement_curves")
+    if not found.beside:
+        return {name: TABLES[name].empty() for name in names}
+    metric = found.metrics[0]
+    methods = curves[curves["method"].isin(found.scores)]
+    frames = [methods.assign(replacement=found.replacement)]
+    for name, one in found.beside.items():
+        paired = Paired.from_outcomes(one.outcomes, metric)
+        drawn = CurveBootstrap(paired, one.lines, resamples=resamples, seed=seed)
+        frames.append(curve_frame(drawn, alpha=alpha).assign(replacement=name))
+    effects = TABLES["replacements"].empty()
+    agree = TABLES["replacement_agreement"].empty()
+    if found.singles:
+        effects = replacement_effects({found.replacement: found.ablations[found.evaluation], **found.effects})
+        count = range(len(found.singles[found.evaluation].masks))
+        outcomes = {name: one.outcomes.take(count) for name, one in found.beside.items()}
+        agree = replacement_agreement(
+            {found.replacement: found.singles[found.evaluation], **outcomes},
+            metric,
+            alpha=alpha,
+            margin=margin,
+            seed=seed,
+        )
+    tables = (effects, agree, TABLES["replacement_curves"].joined(frames))
+    return dict(zip(names, tables, strict=True))
 
 
 def _draws_note(lines: Sequence[Line], alpha: float) -> list[str]:

@@ -92,6 +92,9 @@ class Comparison:
     replicate_overlap: pd.DataFrame
     replicate_curves: pd.DataFrame
     additivity: pd.DataFrame
+    replacements: pd.DataFrame
+    replacement_agreement: pd.DataFrame
+    replacement_curves: pd.DataFrame
     faithfulness: pd.DataFrame
     faithfulness_areas: pd.DataFrame
     correlations: pd.DataFrame
@@ -185,7 +188,7 @@ _DOCUMENTS = {
         "headtool/curves/1",
         [
             *("curves", "curve_draws", "curve_tests", "kept", "scores"),
-            *("faithfulness", "faithfulness_areas", "failures"),
+            *("faithfulness", "faithfulness_areas", "replacement_curves", "failures"),
         ],
     ),
 }

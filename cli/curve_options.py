@@ -142,4 +142,5 @@ class CurveOptions:
     @property
     def fields(self) -> dict[str, Any]:
         """The options, as `Request` calls them."""
-        return dataclasses.asdict(self)
+        first, *beside = (name.strip() for name in self.replacement.split(","))
+        return dataclasses.asdict(self) | {"replacement": first, "beside": beside}

@@ -18,6 +18,7 @@ _NAMES = {
     "length_penalty": "--lenpen",
     "max_length": None,
     "methods": "--method",
+    "beside": "--replacement",
     "replicates": "--replicate",
     "roles": "--role",
 }

@@ -119,8 +119,20 @@ def _main_figure(contents: Contents, rows: pd.DataFrame) -> Figure:
     return Figure(
         [Panel(drawings[0], narrow=drawings[1])],
         f"What is left of {contents.measure} when the least important heads are removed first. "
-        f"Bands are {level} intervals over examples for the distance to the whole model.",
+        f"Bands are {level} intervals over examples for the distance to the whole model."
+        f"{_put_out(contents)}",
         css="curves",
+    )
+
+
+def _put_out(contents: Contents) -> str:
+    """What removed heads put out, where nothing else is shown beside it."""
+    if len(contents.table("replacement_curves")):
+        return ""
+    first = str(contents.settings.get("replacement", "zero"))
+    other = "mean" if first == "zero" else "zero"
+    return (
+        f" Removed heads put out {first}; --replacement {first},{other} shows {other} beside it."
     )
 
 

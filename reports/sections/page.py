@@ -25,6 +25,7 @@ from headtool.reports.sections.heads import heads_section
 from headtool.reports.sections.meanings import Explained, explain, explanations
 from headtool.reports.sections.overview import methods_table
 from headtool.reports.sections.relations import agreement_section, data_section
+from headtool.reports.sections.replacements import replacements_section
 from headtool.reports.sections.replicates import replicate_section
 from headtool.reports.sections.roles import roles_section
 from headtool.reports.sections.stability import stability_section
@@ -96,6 +97,7 @@ def build_page(contents: Contents) -> Page:
             heads_section(contents, heads, roles, details.get("kept", [])),
             curves_section(contents, [*details.get("curves", []), *details.get("winner", [])]),
             faithfulness_section(contents),
+            replacements_section(contents),
             roles_section(contents, details.get("roles", [])),
             agreement_section(contents, heads, roles, details.get("agreement", [])),
             stability_section(contents, heads, details.get("stability", [])),
@@ -221,8 +223,7 @@ def origin(contents: Contents) -> list[tuple[str, str]]:
     kept = (
         *("seed", "metric", "margin", "alpha", "resamples", "draws", "steps"),
         *("iterative", "keep_one_per_layer", "per_kind", "select_data", "stability"),
-        *("replacement",),
-        *("faithfulness", "absolute"),
+        *("replacement", "beside", "faithfulness", "absolute"),
     )
     settings = [f"{k}={_plain(contents.settings[k])}" for k in kept if k in contents.settings]
     rows.append(("settings", ", ".join(settings)))

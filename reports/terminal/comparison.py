@@ -46,6 +46,7 @@ def comparison_tables(comparison: Comparison) -> Iterator[RenderableType]:
     yield from _stability(comparison)
     yield from _curves(comparison)
     yield from _faithfulness(comparison)
+    yield from _replacements(comparison)
     yield from _kept(comparison)
     if len(comparison.role_survival):
         yield from survival_tables(comparison.role_survival)
@@ -57,6 +58,7 @@ def curve_tables(comparison: Comparison) -> Iterator[RenderableType]:
     yield from _failures(comparison)
     yield from _curves(comparison)
     yield from _faithfulness(comparison)
+    yield from _replacements(comparison)
 
 
 def head_table(comparison: Comparison) -> pd.DataFrame:
@@ -188,6 +190,33 @@ def _curves(comparison: Comparison) -> Iterator[RenderableType]:
                 style="dim",
             )
             yield plain_table(_test_table(tests), keys=2)
+
+
+def _replacements(comparison: Comparison) -> Iterator[RenderableType]:
+    """What changes where removed heads put out something else than zero."""
+    curves = comparison.replacement_curves
+    curves = curves[curves["kind"] == "all"]
+    if curves.empty:
+        return
+    metric = comparison.settings["metric"]
+    yield Text.assemble(
+        ("replacements", "bold"), f"  {metric} by what removed heads put out, at each budget"
+    )
+    for row in comparison.replacement_agreement.to_dict("records"):
+        yield Text(
+            f"  single heads, {row['replacement_x']} and {row['replacement_y']}: tau-b "
+            f"{short(row['tau_b'])}, rho {short(row['spearman'])}, the same verdict on "
+            f"{row['same_verdict']:.0%} of {row['heads']} heads",
+            style="dim",
+        )
+    shares = curves.drop_duplicates("budget").set_index("budget")["share"]
+    table = pd.DataFrame({"removed": [f"{share:.0%}" for share in shares], "heads": shares.index})
+    for method in comparison.settings["methods"]:
+        rows = curves[curves["method"] == method]
+        wide = rows.pivot(index="budget", columns="replacement", values="value")
+        for name in rows["replacement"].unique():
+            table[f"{method}, {name}"] = wide.loc[shares.index, name].to_numpy()
+    yield plain_table(table)
 
 
 def _faithfulness(comparison: Comparison) -> Iterator[RenderableType]:

@@ -52,6 +52,10 @@ def comparison_plan(setup: Setup) -> Plan:
                 inner = _inner(setup.families[0])
                 sketch.method(f"{name}.steps", scorer, first, sites, setup.measures, times=inner)
     sketch.masks("curves", _curve_masks(setup), first, setup.measures)
+    for name in request.beside:
+        points = sum(len(family.budgets) - 1 for family in setup.families) * len(methods)
+        count = points + (sites.n_heads if setup.name == "compare" else 0)
+        sketch.masks(f"replacement.{name}", count, first, setup.measures)
     for number, examples in enumerate(others if setup.name == "compare" else (), start=2):
         name = f"singles.{number}"
         sketch.masks(name, sites.n_heads, examples, setup.measures, share=share)

@@ -8,11 +8,12 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.analysis.assembly import Findings
+from headtool.analysis.assembly import Beside, Findings
 from headtool.analysis.curve_lines import MaskNumbers, lines_of
 from headtool.analysis.draw_plan import inner_points
 from headtool.analysis.equivalence import check_margin
 from headtool.analysis.paired import Paired
+from headtool.engine.replacement import replacement as named_replacement
 from headtool.experiments.effects import ablation_frame
 from headtool.experiments.selecting import Chosen, Roster, ScoringRound, choose
 from headtool.experiments.setup import Setup
@@ -89,6 +90,10 @@ def evaluate_chosen(setup: Setup, kept: Stages, roster: Roster, chosen: Chosen) 
     for number, spec in enumerate(others if alone else (), start=2):
         masks = [item.mask for item in alone]
         singles[spec] = _outcomes(setup, kept, f"singles.{number}", spec, masks)
+    beside = {
+        name: _beside(setup, kept, name, curves, [item.mask for item in alone])
+        for name in setup.request.beside
+    }
     return Findings(
         sites=setup.sites,
         metrics=setup.measures.metrics,
@@ -104,6 +109,15 @@ def evaluate_chosen(setup: Setup, kept: Stages, roster: Roster, chosen: Chosen) 
         outcomes=outcomes,
         lines=tuple(lines),
         keeping=tuple(keeping),
+        beside=beside,
+        replacement=setup.request.replacement,
+        effects={
+            name: ablation_frame(
+                alone, one.outcomes.take(range(len(alone))), setup.measures.metrics
+            )
+            for name, one in beside.items()
+            if alone
+        },
         again={name: again.scores[name].frame for name in roster.names} if again else {},
         iterative=setup.request.iterative,
     )
@@ -154,6 +168,40 @@ def _keep_only(setup: Setup, roster: Roster, chosen: Chosen) -> list[CurveMasks]
         tied = {} if request.iterative else tied_closed(family, scores, masks.keys)
         found.append(replace(masks, matched={}, tied=tied))
     return found
+
+
+def _beside(
+    setup: Setup,
+    kept: Stages,
+    name: str,
+    curves: Sequence[CurveMasks],
+    alone: Sequence[HeadMask],
+) -> Beside:
+    """Single heads and the methods' curves under another replacement, without random masks."""
+    numbers = MaskNumbers()
+    for mask in alone:
+        numbers.add(mask)
+    lines = [
+        line
+        for masks in curves
+        for line in lines_of(
+            replace(masks, random=masks.random[:0], matched={}),
+            {},
+            setup.model.sites,
+            numbers.add,
+        )
+    ]
+    measured = kept.measure(
+        f"replacement.{name}",
+        setup.model,
+        setup.split.first,
+        numbers.masks,
+        setup.measures.metric,
+        search=setup.measures.search,
+        replacement=named_replacement(name, seed=setup.request.seed),
+        progress=labelled(kept.progress, f"replacement {name}"),
+    )
+    return Beside(tuple(lines), measured.outcomes)
 
 
 def _tied(setup: Setup, masks: CurveMasks, chosen: Chosen | None) -> dict[str, NDArray[np.bool_]]:

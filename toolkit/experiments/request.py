@@ -60,6 +60,8 @@ class Request:
         What closed heads put out when the model is measured, one of
         `headtool.engine.replacement.REPLACEMENTS`. A method that closes heads to score them has an
         option of its own.
+    beside
+        Further replacements, under which curves and single heads are shown beside the first.
     faithfulness
         Also keep-only curves and the areas CPR and CMD; see `headtool.analysis.faithfulness`.
     absolute
@@ -113,6 +115,7 @@ class Request:
     keep_one_per_layer: bool = False
     per_kind: bool = False
     replacement: str = "zero"
+    beside: Sequence[str] = ()
     faithfulness: bool = True
     absolute: bool = False
     draws: int | None = None
@@ -126,7 +129,7 @@ class Request:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("methods", "kinds"):
+        for name in ("methods", "kinds", "beside"):
             given = getattr(self, name)
             if isinstance(given, str):
                 raise HeadtoolError(f"`{name}` is a list, got '{given}'; give ['{given}']")
@@ -151,6 +154,17 @@ class Request:
                 "`iterative` scores what is left with removed heads at zero, and "
                 f"`replacement` is {self.replacement}; leave one of them out"
             )
+        if self.beside:
+            from headtool.engine.replacement import REPLACEMENTS  # torch
+
+            for name in self.beside:
+                if name not in REPLACEMENTS:
+                    raise unknown("replacement", name, REPLACEMENTS)
+            if len({self.replacement, *self.beside}) <= len(self.beside):
+                raise HeadtoolError(
+                    "`replacement` names one twice: "
+                    f"{','.join((self.replacement, *self.beside))}; leave it out"
+                )
         check_level(self.alpha)
         if self.margin is not None and not 0 < self.margin < math.inf:
             raise HeadtoolError(f"`margin` must be above 0, got {self.margin:g}")

@@ -200,6 +200,15 @@ COMPARISON = (
         key=("kind", "method_x", "method_y"),
     ),
     Table(
+        "replacement_curves",
+        "a method at a budget, with one replacement for the heads that are removed",
+        _BOTH,
+        (string("replacement", "what they put out, such as `zero` or `mean`"), *CURVE),
+        about="Only where several replacements were asked for; those of the first stand in "
+        "`curves` as well.",
+        key=("replacement", "kind", "method", "budget"),
+    ),
+    Table(
         "faithfulness",
         "a method at a number of heads kept: the metric with only its most important heads open",
         _BOTH,

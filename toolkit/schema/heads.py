@@ -10,6 +10,8 @@ __all__ = ["HEADS"]
 _KIND, _LAYER, _HEAD = HEAD
 _STDERR = number("stderr", "the metric's", "jackknife standard error of `delta` over examples")
 
+_REPLACEMENT = string("replacement", "what closed heads put out, such as `zero` or `mean`")
+
 _MASKS = (
     string("mask", "the closed heads, separated by spaces; empty for the whole model"),
     integer("example", "", "number of the example among those that were evaluated, from 0"),
@@ -158,6 +160,28 @@ HEADS = (
         ),
         about="The heads whose ranks lie nearest to the cut are tested.",
         key=("kind", "layer", "head"),
+    ),
+    Table(
+        "replacements",
+        "the effect of closing one head, by one metric, with one replacement",
+        "`ablate`, `compare` with several replacements",
+        (_REPLACEMENT, *HEAD, DELTA, _STDERR, METRIC),
+        key=("replacement", "kind", "layer", "head", "metric"),
+    ),
+    Table(
+        "replacement_agreement",
+        "a pair of replacements: how alike the effects of heads are under both",
+        "`ablate`, `compare` with several replacements",
+        (
+            string("replacement_x", "the first replacement"),
+            string("replacement_y", "the second"),
+            METRIC,
+            integer("heads", "heads", "closed one at a time"),
+            number("tau_b", "coefficient", "Kendall's tau-b of the effects"),
+            number("spearman", "coefficient", "Spearman's rho of the effects"),
+            number("same_verdict", "share", "heads with the same verdict under both"),
+        ),
+        key=("replacement_x", "replacement_y"),
     ),
     Table(
         "best",
