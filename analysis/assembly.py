@@ -243,7 +243,9 @@ def _replacement_tables(
     effects = TABLES["replacements"].empty()
     agree = TABLES["replacement_agreement"].empty()
     if found.singles:
-        effects = replacement_effects({found.replacement: found.ablations[found.evaluation], **found.effects})
+        effects = replacement_effects(
+            {found.replacement: found.ablations[found.evaluation], **found.effects}
+        )
         count = range(len(found.singles[found.evaluation].masks))
         outcomes = {name: one.outcomes.take(count) for name, one in found.beside.items()}
         agree = replacement_agreement(

@@ -54,9 +54,10 @@ Fill = Annotated[
     str,
     typer.Option(
         "--replacement",
-        metavar="NAME",
+        metavar="NAME,...",
         help="What closed heads put out when the model is measured: zero, mean, resample, "
-        "counterfactual (for data with a column corrupted) or optimal.",
+        "counterfactual (for data with a column corrupted) or optimal. Of several, such as "
+        "zero,mean, the others are shown beside the first, for as many passes again.",
         rich_help_panel=_CURVES,
     ),
 ]
