@@ -148,7 +148,7 @@ Bpe = Annotated[
     str | None,
     typer.Option(
         metavar="NAME:FILE",
-        help="Subwords of a fairseq model, such as sentencepiece:FILE, or none.",
+        help="Subwords of a fairseq model, such as sentencepiece:FILE or gpt2:DIR, or none.",
         rich_help_panel=_MODEL,
     ),
 ]

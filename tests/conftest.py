@@ -10,8 +10,9 @@ import pytest
 from hypothesis import settings
 
 from .support.fairseq_models import save_fairseq
+from .support.fairseq_texts import save_fairseq_text
 
-__all__ = ["save_fairseq", "shared"]
+__all__ = ["save_fairseq", "save_fairseq_text", "shared"]
 
 settings.register_profile("headtool", deadline=None)  # the machine may be busy
 settings.load_profile("headtool")

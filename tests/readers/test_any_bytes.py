@@ -33,12 +33,15 @@ from headtool.exchange.reading import read_foreign
 from headtool.heads import AttentionSite, Head, HeadMask, Sites
 from headtool.masks.curves import budgets_of
 from headtool.masks.selection import budget, from_file, scores_of
+from headtool.models.fairseq.segmentation import load_segmentation
+from headtool.quiet import silence
 from headtool.reading import parse_json, read_json
 from headtool.reports.contents.run import read_contents
 from headtool.results.runs import read_run
 from headtool.surgery.record import read_record
 
 from ..support.any_bytes import mutated, mutated_json
+from ..support.fairseq_texts import write_gpt2
 
 OLD = Path(__file__).parents[1] / "results" / "old_runs"
 CORPUS = Path(__file__).parent / "corpus"
@@ -78,6 +81,7 @@ SCORES = {
         "edges": {"a0.h0->logits": {"score": 1.0, "in_graph": False}},
     },
 }
+PIECES = {chr(33 + i): i for i in range(94)}
 UNIT = Unit(7, np.arange(2), range(1))
 
 
@@ -163,6 +167,33 @@ def fairseq(part: str) -> Callable[[Path, bytes], object]:
             (folder / f"test.de-en.{language}.bin").write_bytes(numbers)
         (folder / part).write_bytes(content)
         return load_data(f"fairseq-bin:{folder}/test").fingerprint
+
+    return write_and_read
+
+
+def binarised_lines(part: str) -> Callable[[Path, bytes], object]:
+    """A reader of a binarised text of which one file has other bytes."""
+
+    def write_and_read(folder: Path, content: bytes) -> object:
+        index, numbers = binarised()
+        (folder / "dict.txt").write_bytes(DICTIONARY)
+        (folder / "test.idx").write_bytes(index)
+        (folder / "test.bin").write_bytes(numbers)
+        (folder / part).write_bytes(content)
+        return load_data(f"fairseq-bin:{folder}/test").fingerprint
+
+    return write_and_read
+
+
+def read_pieces(part: str) -> Callable[[Path, bytes], object]:
+    """A reader of GPT-2's byte-level encoding of which one file has other bytes."""
+
+    def write_and_read(folder: Path, content: bytes) -> object:
+        with silence():
+            pytest.importorskip("fairseq")
+            write_gpt2(folder, [("t", "h")])
+            (folder / part).write_bytes(content)
+            return load_segmentation("gpt2", folder).encode("the cat \u00e9\n")
 
     return write_and_read
 
@@ -271,6 +302,10 @@ READERS = {
     "pruned": Reader(read_pruned, mutated_json(PRUNED)),
     "unit": Reader(read_unit, mutated(archive())),
     "fairseq-dictionary": Reader(fairseq("dict.de.txt"), mutated(DICTIONARY)),
+    "fairseq-lines-dictionary": Reader(binarised_lines("dict.txt"), mutated(DICTIONARY)),
+    "fairseq-lines-index": Reader(binarised_lines("test.idx"), mutated(binarised()[0])),
+    "gpt2-encoder": Reader(read_pieces("encoder.json"), mutated_json(PIECES)),
+    "gpt2-merges": Reader(read_pieces("vocab.bpe"), mutated(b"#version: 0.2\nt h\n")),
     "fairseq-index": Reader(fairseq("test.de-en.de.idx"), mutated(binarised()[0])),
     "fairseq-numbers": Reader(fairseq("test.de-en.en.bin"), mutated(binarised()[1])),
 }

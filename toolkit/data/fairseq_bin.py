@@ -53,6 +53,9 @@ class _Pair:
 def fairseq_bin_data(spec: str) -> TextData:
     """Load ``fairseq-bin:DIR/SPLIT`` as symbols separated by spaces, end of sentence stripped.
 
+    Where ``fairseq-preprocess --only-source`` wrote it (``SPLIT.bin`` and ``dict.txt``), it is
+    running text, a line each.
+
     The language pair comes from the file names (``test.de-en.de.bin``); where a split has several,
     or to read it the other way round, write ``DIR/test.en-de``. Index files of fairseq's default
     kind (``mmap``) are read.
@@ -64,6 +67,9 @@ def fairseq_bin_data(spec: str) -> TextData:
         or does not fit the dictionary.
     """
     location = user_path(spec.removeprefix("fairseq-bin:"))
+    if (location.with_name(f"{location.name}.bin")).is_file():
+        lines = _sentences(location, location.parent / "dict.txt")
+        return TextData(spec, "text", {"text": lines}, pretokenized=True)
     pair = _find_pair(location, spec)
     source, target = (
         _sentences(pair.side(language), location.parent / f"dict.{language}.txt")

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
@@ -28,6 +28,7 @@ __all__ = [
     "Queries",
     "Row",
     "Task",
+    "class_columns",
     "rival_columns",
     "token_columns",
 ]
@@ -283,6 +284,46 @@ def token_columns(
         "loss": plain.sum(dim=1).detach(),
         "tokens": scored.sum(dim=1),
         "correct": correct.sum(dim=1),
+    }
+
+
+def class_columns(
+    logits: Tensor, gold: Tensor, *, regression: bool, label_smoothing: float = 0.0
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """Cross-entropy of classes, or squared error of numbers, per example.
+
+    Parameters
+    ----------
+    logits
+        Shape [B, classes]; [B, 1] for a regression.
+    gold
+        The right classes or numbers, [B].
+    regression
+        Whether numbers are predicted.
+    label_smoothing
+        Smoothing of the losses that are differentiated; the `loss` column has none, nor has a
+        regression.
+
+    Returns
+    -------
+    losses, columns
+        As `Forward` wants them.
+    """
+    logits = at_least_float32(logits)
+    if regression:
+        prediction = logits.squeeze(-1)
+        losses = plain = (prediction - gold.to(prediction.dtype)) ** 2
+    else:
+        prediction = logits.argmax(dim=-1)
+        losses = nn.functional.cross_entropy(
+            logits, gold, reduction="none", label_smoothing=label_smoothing
+        )
+        plain = nn.functional.cross_entropy(logits, gold, reduction="none")
+    return losses, {
+        "loss": plain.detach(),
+        "tokens": torch.ones_like(losses),
+        "prediction": prediction.detach(),
+        "gold": gold,
     }
 
 

@@ -160,7 +160,7 @@ def test_options_under_cfg_are_read_like_those_under_args(save_fairseq: Save) ->
     ("options", "text"),
     [
         ({"arch": "lstm"}, "'lstm'"),
-        ({"arch": "transformer_lm"}, "'transformer_lm'"),
+        ({"arch": "lstm_lm"}, "'lstm_lm'"),
         ({"arch": "my_arch"}, "'my_arch'"),
         ({"arch": None}, "'None'"),
         ({"arch": ["transformer"]}, "architecture"),

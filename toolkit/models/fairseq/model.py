@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import nn
@@ -15,11 +15,12 @@ from headtool.models.examples import Examples
 from headtool.models.fairseq.checkpoint import check_file
 from headtool.models.fairseq.fresh import fresh_fairseq
 from headtool.models.fairseq.generation import FairseqGenerator, fixed_length
-from headtool.models.fairseq.loading import Loaded, load_parts, load_pruned_parts
+from headtool.models.fairseq.loading import Loaded, LoadedText, load_parts, load_pruned_parts
 from headtool.models.fairseq.network import FairseqNetwork
 from headtool.models.fairseq.pieces import FairseqPieces
 from headtool.models.fairseq.references import references
 from headtool.models.fairseq.saving import CHECKPOINT, save_fairseq, save_fairseq_checkpoint
+from headtool.models.fairseq.text_model import FairseqTextModel
 from headtool.searching import Search
 
 __all__ = ["FairseqModel"]
@@ -47,7 +48,7 @@ class FairseqModel(FairseqNetwork):
         bpe: str | None = None,
         trust_checkpoint: bool = False,
     ) -> Self:
-        """Load a transformer translation model that ``fairseq-train`` wrote.
+        """Load a model that ``fairseq-train`` wrote: a translation or language model, or RoBERTa.
 
         Parameters
         ----------
@@ -58,12 +59,14 @@ class FairseqModel(FairseqNetwork):
         device, dtype
             Where its weights go, and in which precision.
         fairseq_data
-            Folder of the dictionaries ``dict.LANGUAGE.txt``; by default the checkpoint's folder,
-            then the data folders that it records.
+            Folder of the dictionaries ``dict.LANGUAGE.txt`` (``dict.txt`` of language models, and
+            ``label/dict.txt`` of classifiers); by default the checkpoint's folder, then the data
+            folders that it records.
         bpe
             ``NAME:FILE`` or ``NAME``, with fairseq's name of the segmentation; by default a
-            sentencepiece model in the checkpoint's folder, else ``none``: text is segmented
-            already.
+            sentencepiece model in the checkpoint's folder, else GPT-2's ``encoder.json`` and
+            ``vocab.bpe`` there (``gpt2:DIR`` names another folder), else ``none``: text is
+            segmented already.
         trust_checkpoint
             Unpickle any class that the checkpoint holds, which can run any code.
 
@@ -92,7 +95,12 @@ class FairseqModel(FairseqNetwork):
         return cls._of(loaded, spec=str(folder), device=device, dtype=dtype)
 
     @classmethod
-    def _of(cls, loaded: Loaded, *, spec: str, device: torch.device, dtype: torch.dtype) -> Self:
+    def _of(
+        cls, loaded: Loaded | LoadedText, *, spec: str, device: torch.device, dtype: torch.dtype
+    ) -> Self:
+        """Put a loaded model onto its device; a language model has a class of its own."""
+        if isinstance(loaded, LoadedText):
+            return cast("Self", FairseqTextModel.of(loaded, spec=spec, device=device, dtype=dtype))
         module = loaded.module.to(device=device, dtype=dtype)
         return cls(spec, module, loaded.dictionaries, loaded.languages, loaded.bpe)
 

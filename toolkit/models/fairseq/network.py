@@ -17,9 +17,15 @@ from headtool.heads import Kind
 from headtool.models.base import ModelAdapter
 from headtool.models.batching import padded
 from headtool.models.examples import Batch, Examples, Forward, Queries, token_columns
-from headtool.models.fairseq.parts import Segmentation
+from headtool.models.fairseq.segmentation import Segmentation
 
-__all__ = ["FairseqNetwork"]
+__all__ = [
+    "FairseqNetwork",
+    "bypass_fused_attention",
+    "check_known",
+    "number_symbols",
+    "ordinary",
+]
 
 _MOST_UNKNOWN = 0.5
 
@@ -52,12 +58,8 @@ class FairseqNetwork(ModelAdapter):
         languages: tuple[str, str],
         bpe: Segmentation,
     ) -> None:
-        from fairseq.modules import MultiheadAttention
-
         module.eval()
-        for part in module.modules():
-            if isinstance(part, MultiheadAttention):
-                part.skip_embed_dim_check = True
+        bypass_fused_attention(module)
         self.source_dictionary, self.target_dictionary = dictionaries
         self.languages = languages
         self.bpe = bpe
@@ -92,7 +94,8 @@ class FairseqNetwork(ModelAdapter):
             [self._number(text, dictionary, data.pretokenized) for text in data.columns[column]]
             for column, dictionary in sides
         ]
-        self._check_known(data, numbered)
+        sides_numbered = zip(numbered, self.dictionaries, strict=True)
+        check_known(self.spec, data, self.bpe, list(sides_numbered))
         limits = cast(Any, self.module).max_positions()
         truncated = sum(
             any(len(ids) > limit for ids, limit in zip(pair, limits, strict=True))
@@ -115,26 +118,8 @@ class FairseqNetwork(ModelAdapter):
         return Examples(data, tuple(rows), np.asarray(lengths), batch_tokens, truncated)
 
     def _number(self, text: str, dictionary: Any, segmented: bool) -> list[int]:
-        symbols = text.split(" ") if segmented else self.bpe.encode(text.strip()).split()
-        return [*(dictionary.index(symbol) for symbol in symbols if symbol), dictionary.eos()]
-
-    def _check_known(self, data: TextData, numbered: Sequence[Sequence[Sequence[int]]]) -> None:
-        symbols = [ids[:-1] for side in numbered for ids in side]
-        total = sum(map(len, symbols))
-        missing = sum(
-            ids.count(dictionary.unk())
-            for side, dictionary in zip(numbered, self.dictionaries, strict=True)
-            for ids in map(list, side)
-        )
-        if missing <= _MOST_UNKNOWN * total:
-            return
-        share = f"{missing / total:.0%} of the symbols of {data.spec} are unknown to {self.spec}"
-        if data.pretokenized:
-            raise HeadtoolError(f"{share}; use data that was binarised with its dictionaries")
-        raise HeadtoolError(
-            f"{share} with `bpe={self.bpe.name}`; name the segmentation that it was trained with, "
-            "such as `bpe=sentencepiece:FILE`"
-        )
+        symbols = number_symbols(text, dictionary, self.bpe, segmented=segmented)
+        return [*symbols, dictionary.eos()]
 
     # -- batches ----------------------------------------------------------------------------
 
@@ -185,8 +170,8 @@ class FairseqNetwork(ModelAdapter):
         end = self.source_dictionary.eos()
         start = self.target_dictionary.eos()
         skips = [row % 2 for row in range(batch)]
-        rows = [[*_ordinary(self.source_dictionary, source - 1, skip), end] for skip in skips]
-        previous = [[start, *_ordinary(self.target_dictionary, target - 1, skip)] for skip in skips]
+        rows = [[*ordinary(self.source_dictionary, source - 1, skip), end] for skip in skips]
+        previous = [[start, *ordinary(self.target_dictionary, target - 1, skip)] for skip in skips]
         arguments = (
             torch.tensor(rows, device=device),
             torch.full((batch,), source, device=device),
@@ -211,12 +196,96 @@ class FairseqNetwork(ModelAdapter):
         """
         end = self.source_dictionary.eos()
         rows = [
-            [*_ordinary(self.source_dictionary, length - 1, row % 2), end] for row in range(batch)
+            [*ordinary(self.source_dictionary, length - 1, row % 2), end] for row in range(batch)
         ]
         return torch.tensor(rows), torch.full((batch,), length)
 
 
-def _ordinary(dictionary: Any, count: int, skip: int) -> list[int]:
-    """Return so many ids of symbols that are not special, different ones where there are."""
+def bypass_fused_attention(module: nn.Module) -> None:
+    """Put attention onto the code path that calls its output projection as a module.
+
+    Parameters
+    ----------
+    module
+        The model, which is changed.
+    """
+    from fairseq.modules import MultiheadAttention
+
+    for part in module.modules():
+        if isinstance(part, MultiheadAttention):
+            part.skip_embed_dim_check = True
+
+
+def number_symbols(text: str, dictionary: Any, bpe: Segmentation, *, segmented: bool) -> list[int]:
+    """Number the symbols of a text, without any around it.
+
+    Parameters
+    ----------
+    text
+        The text.
+    dictionary
+        fairseq's dictionary.
+    bpe
+        How raw text is cut into symbols.
+    segmented
+        Whether it is cut already.
+    """
+    symbols = text.split(" ") if segmented else bpe.encode(text.strip()).split()
+    return [int(dictionary.index(symbol)) for symbol in symbols if symbol]
+
+
+def check_known(
+    spec: str,
+    data: TextData,
+    bpe: Segmentation,
+    numbered: Sequence[tuple[Sequence[Sequence[int]], Any]],
+) -> None:
+    """Refuse data of which the model does not know most symbols.
+
+    Parameters
+    ----------
+    spec
+        What to call the model in messages.
+    data
+        The data set.
+    bpe
+        How it was cut into symbols.
+    numbered
+        Numbers of all texts, and the dictionary that they are of; the end of a sentence is no
+        symbol.
+
+    Raises
+    ------
+    HeadtoolError
+        If more than half of the symbols are unknown.
+    """
+    total = missing = 0
+    for texts, dictionary in numbered:
+        for ids in map(list, texts):
+            total += len(ids) - ids.count(dictionary.eos())
+            missing += ids.count(dictionary.unk())
+    if missing <= _MOST_UNKNOWN * total:
+        return
+    share = f"{missing / total:.0%} of the symbols of {data.spec} are unknown to {spec}"
+    if data.pretokenized:
+        raise HeadtoolError(f"{share}; use data that was binarised with its dictionaries")
+    raise HeadtoolError(
+        f"{share} with `bpe={bpe.name}`; name the segmentation that it was trained with, "
+        "such as `bpe=sentencepiece:FILE`"
+    )
+
+
+def ordinary(dictionary: Any, count: int, skip: int) -> list[int]:
+    """Return ids of symbols that are not special, different ones where there are.
+
+    Parameters
+    ----------
+    dictionary
+        fairseq's dictionary.
+    count
+        How many.
+    skip
+        How many to leave out at the beginning.
+    """
     first, size = dictionary.nspecial, len(dictionary) - dictionary.nspecial
     return [first + (skip + i) % size for i in range(count)] if size else [dictionary.unk()] * count

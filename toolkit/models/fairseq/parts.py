@@ -1,4 +1,4 @@
-"""What a fairseq translation model is made of: architecture, dictionaries, segmentation.
+"""What a fairseq translation model is made of: architecture and dictionaries.
 
 A checkpoint records the whole command line of its training, and fairseq would follow it: import a
 ``user_dir``, read embedding files, evaluate the text of some options as Python. Only the options
@@ -7,13 +7,11 @@ that shape a plain transformer are taken over here, each of them checked.
 
 from __future__ import annotations
 
-import contextlib
 import io
 import os
 import re
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,16 +20,19 @@ from torch import nn
 
 from headtool.data.messages import quoted
 from headtool.data.textfile import quoted_path, read_lines, user_path
-from headtool.errors import HeadtoolError, unknown
+from headtool.errors import HeadtoolError
 
 __all__ = [
-    "Segmentation",
     "architecture",
     "build",
+    "checked_options",
+    "dictionary_folders",
     "load_dictionaries",
-    "load_segmentation",
+    "read_dictionary",
+    "recorded_architecture",
     "recorded_languages",
     "recorded_options",
+    "refuse_unsupported",
 ]
 
 _SIDES = ("encoder", "decoder")
@@ -45,8 +46,13 @@ _POSITIVE = (
     "decoder_output_dim",
     "max_source_positions",
     "max_target_positions",
+    "max_positions",
+    "tokens_per_sample",
 )
 _SWITCHES = (
+    "add_bos_token",
+    "no_tie_adaptive_proj",
+    "untie_weights_roberta",
     *(f"{side}_{switch}" for side in _SIDES for switch in ("normalize_before", "learned_pos")),
     "cross_self_attention",
     "layernorm_embedding",
@@ -61,26 +67,24 @@ _SWITCHES = (
     "share_all_embeddings",
     "share_decoder_input_output_embed",
 )
-_SHARES = ("dropout", "attention_dropout", "activation_dropout", "relu_dropout")
+_SHARES = (
+    "dropout",
+    "attention_dropout",
+    "activation_dropout",
+    "relu_dropout",
+    "pooler_dropout",
+)
+_ACTIVATIONS = ("activation_fn", "pooler_activation_fn")
 _UNSUPPORTED = (
     "adaptive_input",
     "adaptive_softmax_cutoff",
     "base_layers",
+    "character_embeddings",
     "decoder_xformers_att_config",
     "encoder_xformers_att_config",
     "merge_src_tgt_embed",
+    "spectral_norm_classification_head",
 )
-
-_SEGMENTATION_FILE = {
-    "none": None,
-    "bytes": None,
-    "characters": None,
-    "byte_bpe": "sentencepiece_model_path",
-    "fastbpe": "bpe_codes",
-    "sentencepiece": "sentencepiece_model",
-    "subword_nmt": "bpe_codes",
-}
-"""fairseq's name of a segmentation, and of the option that takes its file."""
 
 
 # -- options ------------------------------------------------------------------------------------
@@ -90,6 +94,7 @@ def recorded_options(checkpoint: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of the model and its task that a checkpoint records, in one dictionary.
 
     fairseq up to 0.10 keeps them under ``args``; later it keeps them under ``cfg``, by section.
+    Interpolations, which point from one section to another, are left out.
     """
     if checkpoint.get("args") is not None:
         return _options(checkpoint["args"])
@@ -101,7 +106,22 @@ def _options(section: Any) -> dict[str, Any]:
     options = vars(section) if isinstance(section, Namespace) else section
     if not isinstance(options, Mapping):
         return {}
-    return {str(name): value for name, value in options.items() if value is not None}
+    return {
+        str(name): value
+        for name, value in options.items()
+        if value is not None and not (isinstance(value, str) and value.startswith("${"))
+    }
+
+
+def recorded_architecture(options: Mapping[str, Any]) -> str:
+    """Return the name of the architecture that a checkpoint records, whatever that may be.
+
+    Parameters
+    ----------
+    options
+        What the checkpoint records.
+    """
+    return str(options.get("arch", options.get("_name")))
 
 
 def recorded_languages(options: Mapping[str, Any], path: Path) -> tuple[str, str]:
@@ -141,21 +161,38 @@ def architecture(options: Mapping[str, Any], path: Path) -> Namespace:
     """
     from fairseq.models import ARCH_CONFIG_REGISTRY, ARCH_MODEL_REGISTRY
     from fairseq.models.transformer import TransformerModel
+
+    name = recorded_architecture(options)
+    if ARCH_MODEL_REGISTRY.get(name) is not TransformerModel:
+        raise HeadtoolError(
+            f"{quoted_path(path)} is a fairseq model of architecture {quoted(name)}; headtool "
+            "reads fairseq's own transformer translation models (transformer, "
+            "transformer_iwslt_de_en, transformer_wmt_en_de, ...), language models "
+            "(transformer_lm, transformer_lm_gpt, ...) and RoBERTa (roberta, roberta_base, ...)"
+        )
+    refuse_unsupported(options, path)
+    checked = checked_options(options, path)
+    ARCH_CONFIG_REGISTRY[name](checked)
+    return checked
+
+
+def checked_options(options: Mapping[str, Any], path: Path) -> Namespace:
+    """Keep, of the recorded options, those that shape a transformer, each of a possible value.
+
+    Parameters
+    ----------
+    options
+        What the checkpoint records.
+    path
+        The checkpoint, for messages.
+
+    Raises
+    ------
+    HeadtoolError
+        If a value cannot be.
+    """
     from fairseq.utils import get_available_activation_fns
 
-    name = options.get("arch", options.get("_name"))
-    if not isinstance(name, str) or ARCH_MODEL_REGISTRY.get(name) is not TransformerModel:
-        raise HeadtoolError(
-            f"{quoted_path(path)} is a fairseq model of architecture {quoted(str(name))}; headtool "
-            "reads fairseq's own transformer translation models (transformer, "
-            "transformer_iwslt_de_en, transformer_wmt_en_de, ...)"
-        )
-    for option in _UNSUPPORTED:
-        if options.get(option):
-            raise HeadtoolError(
-                f"{quoted_path(path)} was trained with fairseq-train --{option.replace('_', '-')}, "
-                "which headtool does not support"
-            )
     checked = Namespace()
     for option, value in options.items():
         if option in _POSITIVE:
@@ -164,7 +201,7 @@ def architecture(options: Mapping[str, Any], path: Path) -> Namespace:
             fits = type(value) is bool
         elif option in _SHARES:
             fits = isinstance(value, int | float) and 0 <= value < 1
-        elif option == "activation_fn":
+        elif option in _ACTIVATIONS:
             fits = value in get_available_activation_fns()
         else:
             continue
@@ -174,8 +211,30 @@ def architecture(options: Mapping[str, Any], path: Path) -> Namespace:
                 "which is no architecture; the file is damaged or made up"
             )
         setattr(checked, option, value)
-    ARCH_CONFIG_REGISTRY[name](checked)
     return checked
+
+
+def refuse_unsupported(options: Mapping[str, Any], path: Path) -> None:
+    """Refuse a model with parts that headtool does not support.
+
+    Parameters
+    ----------
+    options
+        What the checkpoint records.
+    path
+        The checkpoint, for messages.
+
+    Raises
+    ------
+    HeadtoolError
+        Naming the option of its training.
+    """
+    for option in _UNSUPPORTED:
+        if options.get(option):
+            raise HeadtoolError(
+                f"{quoted_path(path)} was trained with fairseq-train --{option.replace('_', '-')}, "
+                "which headtool does not support"
+            )
 
 
 def build(
@@ -245,18 +304,27 @@ def load_dictionaries(
     data
         A folder to look in instead of all these.
     """
-    folders = _recorded_folders(options, path) if data is None else [user_path(data)]
+    folders = dictionary_folders(options, path, data)
     for folder in folders:
         files = [folder / f"dict.{language}.txt" for language in languages]
         if all(map(os.path.isfile, files)):
-            source, target = map(_dictionary, files)
+            source, target = map(read_dictionary, files)
             return source, target
     looked = ", ".join(map(quoted_path, folders))
     names = " and ".join(f"dict.{language}.txt" for language in dict.fromkeys(languages))
     raise HeadtoolError(f"no {names} in {looked}; name their folder with `fairseq_data`")
 
 
-def _recorded_folders(options: Mapping[str, Any], path: Path) -> list[Path]:
+def dictionary_folders(options: Mapping[str, Any], path: Path, data: str | None) -> list[Path]:
+    """Return where to look for dictionaries, the checkpoint's folder first.
+
+    Parameters
+    ----------
+    options, path, data
+        As for `load_dictionaries`.
+    """
+    if data is not None:
+        return [user_path(data)]
     recorded = options.get("data", "")
     parts = recorded if isinstance(recorded, Sequence) else ()
     if isinstance(parts, str):
@@ -267,7 +335,19 @@ def _recorded_folders(options: Mapping[str, Any], path: Path) -> list[Path]:
     return list(dict.fromkeys(found))
 
 
-def _dictionary(file: Path) -> Any:
+def read_dictionary(file: Path) -> Any:
+    """Read a dictionary that ``fairseq-preprocess`` wrote.
+
+    Parameters
+    ----------
+    file
+        The file.
+
+    Raises
+    ------
+    HeadtoolError
+        If it is none.
+    """
     from fairseq.data import Dictionary
 
     dictionary = Dictionary()
@@ -279,87 +359,3 @@ def _dictionary(file: Path) -> Any:
             f"{quoted_path(file)} is no dictionary that fairseq-preprocess wrote: {reason}"
         ) from error
     return dictionary
-
-
-# -- segmentation -------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Segmentation:
-    """How text is cut into symbols of the dictionary, and put together again.
-
-    Attributes
-    ----------
-    name
-        fairseq's name of it; ``none`` for text that is cut already.
-    encoder
-        fairseq's own encoder; None for ``none``.
-    file
-        The file that it was read from, where there is one.
-    """
-
-    name: str = "none"
-    encoder: Any = None
-    file: Path | None = None
-
-    def encode(self, text: str) -> str:
-        """Cut text into symbols, separated by spaces."""
-        return text if self.encoder is None else str(self.encoder.encode(text))
-
-    def decode(self, symbols: str) -> str:
-        """Put symbols together to text."""
-        return symbols if self.encoder is None else str(self.encoder.decode(symbols))
-
-
-def load_segmentation(bpe: str | None, folder: Path) -> Segmentation:
-    """Load a segmentation by its name, or look for one in the checkpoint's folder.
-
-    There, ``sentencepiece.bpe.model`` or a single ``*.model`` is taken for a sentencepiece model;
-    without either, text is taken to be segmented already.
-
-    Parameters
-    ----------
-    bpe
-        ``NAME:FILE`` or ``NAME``; None looks in the folder.
-    folder
-        The checkpoint's folder.
-    """
-    if bpe is None:
-        models = sorted(folder.glob("*.model"))
-        usual = folder / "sentencepiece.bpe.model"
-        if usual not in models and len(models) != 1:
-            return Segmentation()
-        name, file = "sentencepiece", usual if usual in models else models[0]
-    else:
-        name, colon, rest = bpe.partition(":")
-        if name not in _SEGMENTATION_FILE:
-            raise unknown("BPE", name, _SEGMENTATION_FILE)
-        wants_file = _SEGMENTATION_FILE[name] is not None
-        if wants_file and not rest:
-            raise HeadtoolError(f"`bpe={name}` needs its file: `bpe={name}:FILE`")
-        if colon and not wants_file:
-            raise HeadtoolError(f"`bpe={name}` takes no file, got {quoted(rest)}")
-        file = user_path(rest)
-        if wants_file and not os.path.isfile(file):
-            raise HeadtoolError(f"no such file: {quoted_path(file)}; check `bpe={name}:FILE`")
-    if name == "none":
-        return Segmentation()
-    return Segmentation(name, _encoder(name, file), file if os.path.isfile(file) else None)
-
-
-def _encoder(name: str, file: Path) -> Any:
-    from fairseq.data.encoders import build_bpe
-
-    option = _SEGMENTATION_FILE[name]
-    arguments = {} if option is None else {option: str(file)}
-    try:
-        # subword_nmt reports a line that it cannot read on stderr and ends the process.
-        with contextlib.redirect_stderr(io.StringIO()):
-            return build_bpe(Namespace(bpe=name, **arguments))
-    except ImportError as error:
-        raise HeadtoolError(f"`bpe={name}`: {' '.join(str(error).split())}") from error
-    except (OSError, RuntimeError, ValueError, LookupError, TypeError, SystemExit) as error:
-        raise HeadtoolError(
-            f"{quoted_path(file)} is no {name} file, or damaged; name the right one with "
-            f"`bpe={name}:FILE`, or `bpe=none` for text that is segmented already"
-        ) from error

@@ -12,9 +12,9 @@ from headtool.models.examples import Batch, Row
 from headtool.models.fairseq.network import FairseqNetwork
 from headtool.models.pieces import Cut, Pieces, align, unmarked
 
-__all__ = ["FairseqPieces"]
+__all__ = ["WORDWISE", "FairseqPieces"]
 
-_WORDWISE = ("none", "subword_nmt", "fastbpe")
+WORDWISE = ("none", "subword_nmt", "fastbpe")
 """Segmentations that want words, and not running text."""
 
 
@@ -24,7 +24,7 @@ class FairseqPieces(Pieces[FairseqNetwork]):
     def __init__(self, model: FairseqNetwork) -> None:
         self.model = model
         self.max_length = int(cast(Any, model.module).max_positions()[0])
-        self.wordwise = model.bpe.name in _WORDWISE
+        self.wordwise = model.bpe.name in WORDWISE
         self.unknown = int(model.source_dictionary.unk())
 
     def _dictionary(self, kind: Kind) -> Any:

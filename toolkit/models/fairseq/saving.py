@@ -12,11 +12,19 @@ import torch
 from torch import nn
 
 from headtool.models.fairseq.network import FairseqNetwork
+from headtool.models.fairseq.segmentation import GPT2_FILES, Segmentation
 
-__all__ = ["CHECKPOINT", "save_fairseq", "save_fairseq_checkpoint"]
+__all__ = [
+    "CHECKPOINT",
+    "WEIGHTS",
+    "save_bpe",
+    "save_fairseq",
+    "save_fairseq_checkpoint",
+    "write_checkpoint",
+]
 
 CHECKPOINT = "checkpoint.pt"
-_WEIGHTS = "model.safetensors"
+WEIGHTS = "model.safetensors"
 
 
 def save_fairseq(model: FairseqNetwork, folder: Path) -> dict[str, Any]:
@@ -33,12 +41,12 @@ def save_fairseq(model: FairseqNetwork, folder: Path) -> dict[str, Any]:
 
     # Weights that are shared must not share memory in the file.
     state = {key: value.clone() for key, value in model.module.state_dict().items()}
-    save_file(state, folder / _WEIGHTS)
+    save_file(state, folder / WEIGHTS)
     _save_dictionaries(model, folder)
     return {
         "architecture": _architecture(model.module),
         "languages": list(model.languages),
-        "bpe": _save_bpe(model, folder),
+        "bpe": save_bpe(model.bpe, folder),
     }
 
 
@@ -57,10 +65,27 @@ def save_fairseq_checkpoint(model: FairseqNetwork, folder: Path, final: Path) ->
     languages = {"source_lang": model.languages[0], "target_lang": model.languages[1]}
     options = {"task": "translation", "data": str(final.resolve()), **languages}
     arguments = Namespace(arch="transformer", **_architecture(model.module), **options)
+    write_checkpoint(model.module, arguments, folder)
+    _save_dictionaries(model, folder)
+    save_bpe(model.bpe, folder)
+
+
+def write_checkpoint(module: nn.Module, arguments: Namespace, folder: Path) -> None:
+    """Write weights and the options of a training that stands at its beginning.
+
+    Parameters
+    ----------
+    module
+        The model.
+    arguments
+        The options.
+    folder
+        Where to.
+    """
     state = {
         "args": arguments,
         "cfg": None,
-        "model": model.module.state_dict(),
+        "model": module.state_dict(),
         # What fairseq expects of training that stands at its beginning.
         "optimizer_history": [
             {"optimizer_name": "FairseqNAG", "lr_scheduler_state": {}, "num_updates": 0}
@@ -71,8 +96,6 @@ def save_fairseq_checkpoint(model: FairseqNetwork, folder: Path, final: Path) ->
     content = io.BytesIO()  # PyTorch says of a full disk only that some position is unexpected
     torch.save(state, content)
     (folder / CHECKPOINT).write_bytes(content.getbuffer())
-    _save_dictionaries(model, folder)
-    _save_bpe(model, folder)
 
 
 def _save_dictionaries(model: FairseqNetwork, folder: Path) -> None:
@@ -80,13 +103,25 @@ def _save_dictionaries(model: FairseqNetwork, folder: Path) -> None:
         dictionary.save(str(folder / f"dict.{language}.txt"))
 
 
-def _save_bpe(model: FairseqNetwork, folder: Path) -> str:
-    """Copy the segmentation's file; returns how ``--bpe`` would name it."""
-    if model.bpe.file is None:
-        return model.bpe.name
-    name = "sentencepiece.bpe.model" if model.bpe.name == "sentencepiece" else model.bpe.file.name
-    shutil.copyfile(model.bpe.file, folder / name)
-    return f"{model.bpe.name}:{name}"
+def save_bpe(bpe: Segmentation, folder: Path) -> str:
+    """Copy the files of a segmentation; returns how ``--bpe`` would name it.
+
+    Parameters
+    ----------
+    bpe
+        The segmentation.
+    folder
+        Where to.
+    """
+    if bpe.file is None:
+        return bpe.name
+    if bpe.name == "gpt2":
+        for part in GPT2_FILES:
+            shutil.copyfile(bpe.file / part, folder / part)
+        return "gpt2:."
+    name = "sentencepiece.bpe.model" if bpe.name == "sentencepiece" else bpe.file.name
+    shutil.copyfile(bpe.file, folder / name)
+    return f"{bpe.name}:{name}"
 
 
 def _architecture(module: nn.Module) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from headtool.heads import Kind
 from headtool.models.answers import spread
 from headtool.models.base import ModelAdapter
 from headtool.models.batching import padded
+from headtool.models.blocks import BLOCK_TOKENS, mask_block
 from headtool.models.examples import (
     Batch,
     Examples,
@@ -25,18 +26,16 @@ from headtool.models.examples import (
     Queries,
     Row,
     Task,
+    class_columns,
     rival_columns,
     token_columns,
 )
 from headtool.models.huggingface.checking import check_ids
 from headtool.models.huggingface.prompts import encode_prompts
 from headtool.models.huggingface.sizes import byte_counter
-from headtool.models.token_loss import at_least_float32
 
 __all__ = ["HuggingFaceNetwork"]
 
-_BLOCK_TOKENS = 256
-_MASKED_SHARE = 0.15
 _ABSURD_LENGTH = 1_000_000  # tokenizers without a limit report 1e30
 
 
@@ -181,7 +180,7 @@ class HuggingFaceNetwork(ModelAdapter):
 
     def _encode_blocks(self, data: TextData, batch_tokens: int, seed: int) -> Examples:
         """Cut running text into blocks of tokens, each with the tokenizer's own special tokens."""
-        room = min(_BLOCK_TOKENS, self.max_length) - len(self.prefix) - len(self.suffix)
+        room = min(BLOCK_TOKENS, self.max_length) - len(self.prefix) - len(self.suffix)
         rows: list[dict[str, Any]] = []
         for text in data.columns["text"]:
             ids = self.plain_tokens(text)
@@ -202,20 +201,16 @@ class HuggingFaceNetwork(ModelAdapter):
         return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     def _block(self, block: list[int], seed: int, index: int) -> dict[str, Any]:
-        ids = [*self.prefix, *block, *self.suffix]
         if self.task == "causal-lm":
-            return {"input_ids": ids}
+            return {"input_ids": [*self.prefix, *block, *self.suffix]}
         if self.tokenizer.mask_token_id is None:
             raise HeadtoolError(f"the tokenizer of {self.spec} has no mask token")
-        # Seeded by the block, so that no batching or order changes what is masked.
-        rng = np.random.default_rng([seed, index])
-        count = max(1, round(_MASKED_SHARE * len(block)))
-        chosen = len(self.prefix) + rng.choice(len(block), size=count, replace=False)
-        labels = [-100] * len(ids)
-        for position in chosen.tolist():
-            labels[position] = ids[position]
-            ids[position] = self.tokenizer.mask_token_id
-        return {"input_ids": ids, "labels": labels}
+        masked, labels = mask_block(block, self.tokenizer.mask_token_id, seed=seed, index=index)
+        before, after = [-100] * len(self.prefix), [-100] * len(self.suffix)
+        return {
+            "input_ids": [*self.prefix, *masked, *self.suffix],
+            "labels": [*before, *labels, *after],
+        }
 
     # -- batches ----------------------------------------------------------------------------
 
@@ -285,8 +280,11 @@ class HuggingFaceNetwork(ModelAdapter):
             arguments["use_cache"] = cast(Any, False)
         logits = self.module(**arguments, return_dict=True).logits
         if self.task in ("classification", "regression"):
-            losses, columns = self._classify(logits, batch.targets, label_smoothing)
-            return Forward(losses, columns, None if self.task == "regression" else logits)
+            regression = self.task == "regression"
+            losses, columns = class_columns(
+                logits, batch.targets, regression=regression, label_smoothing=label_smoothing
+            )
+            return Forward(losses, columns, None if regression else logits)
         scored = batch.targets != -100
         losses, columns = token_columns(
             logits, batch.targets, scored, label_smoothing=label_smoothing
@@ -302,26 +300,6 @@ class HuggingFaceNetwork(ModelAdapter):
             return super().next_tokens(batch)
         arguments = {**batch.inputs, "use_cache": False}
         return cast(Tensor, self.module(**arguments, return_dict=True).logits.argmax(dim=-1))
-
-    def _classify(
-        self, logits: Tensor, gold: Tensor, label_smoothing: float
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        logits = at_least_float32(logits)
-        if self.task == "regression":
-            prediction = logits.squeeze(-1)
-            losses = plain = (prediction - gold.to(prediction.dtype)) ** 2
-        else:
-            prediction = logits.argmax(dim=-1)
-            losses = nn.functional.cross_entropy(
-                logits, gold, reduction="none", label_smoothing=label_smoothing
-            )
-            plain = nn.functional.cross_entropy(logits, gold, reduction="none")
-        return losses, {
-            "loss": plain.detach(),
-            "tokens": torch.ones_like(losses),
-            "prediction": prediction.detach(),
-            "gold": gold,
-        }
 
     # -- discovery --------------------------------------------------------------------------
 
