@@ -98,6 +98,18 @@ def test_what_the_user_can_put_right_is_said_as_without_workers(two: Workers) ->
         numbers(two, work)
 
 
+def test_a_run_that_is_left_half_way_is_forgotten(two: Workers) -> None:
+    def work(unit: Unit) -> UnitResult:
+        return {"n": np.array(unit.number)}
+
+    left = two(UNITS, work)
+    next(left)
+    assert numbers(two, work) == list(range(12))
+    with pytest.raises(RuntimeError, match="another one has begun"):
+        list(left)
+    assert numbers(two, work) == list(range(12))
+
+
 def test_one_worker_alone_makes_room_for_another(local_ray: None) -> None:
     def work(unit: Unit) -> UnitResult:
         if unit.number == 4:

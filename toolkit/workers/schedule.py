@@ -78,7 +78,7 @@ class Pool:
         self._expected: dict[Any, tuple[_Member, Unit | None]] = {}
         self._failed_starts = 0
         self._lonely_since = time.monotonic()
-        self._running = False
+        self._run: _Run | None = None
 
     @property
     def alive(self) -> int:
@@ -100,14 +100,13 @@ class Pool:
         HeadtoolError
             If a unit fails on two workers, a model cannot be loaded, or no worker can be started.
         """
-        if self._running:
-            raise RuntimeError("workers run one task at a time")
-        self._running = True
+        self._abandon()  # a run that was left half way, and that nobody has closed yet
+        self._run = run = _Run(self, task, units)
         try:
-            yield from _Run(self, task, units).results()
+            yield from run.results()
         finally:
-            self._running = False
-            self._abandon()
+            if self._run is run:
+                self._abandon()
 
     def close(self) -> None:
         """End all workers."""
@@ -117,6 +116,10 @@ class Pool:
         self._expected.clear()
 
     # -- what a run needs ---------------------------------------------------------------------
+
+    def works_on(self, run: _Run) -> bool:
+        """Whether a run is the one that is going on."""
+        return self._run is run
 
     def fill(self) -> None:
         """Start workers until there are enough."""
@@ -212,6 +215,7 @@ class Pool:
 
     def _abandon(self) -> None:
         """Forget what is still expected; results of a run that nobody waits for are not wanted."""
+        self._run = None
         for reference, (member, unit) in list(self._expected.items()):
             if unit is not None:
                 ray.cancel(reference)
@@ -246,6 +250,8 @@ class _Run:
 
     def results(self) -> Iterator[tuple[Unit, UnitResult]]:
         while self.first < len(self.units):
+            if not self.pool.works_on(self):
+                raise RuntimeError("workers do one task at a time, and another one has begun")
             self.pool.fill()
             self._prepare()
             self._hand_out()
