@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.analysis.comparison import TABLES as COMPARISON_TABLES
+from headtool.analysis.screening import screening_note
 from headtool.errors import HeadtoolError
 from headtool.results.runs import Run, read_run
 from headtool.schema import TABLES
@@ -264,7 +265,21 @@ def _settings(provenance: Mapping[str, Any]) -> dict[str, Any]:
         **_replacement(first),
         "versions": first.get("versions", {}),
         "provenance": dict(provenance),
+        "notes": _screened(provenance),
     }
+
+
+def _screened(provenance: Mapping[str, Any]) -> list[str]:
+    """Say which heads were not tested, where a cheap method screened them out."""
+    found = []
+    for source in provenance.values():
+        options = source.get("options")
+        screened = source.get("screen") or (
+            options.get("screen") if isinstance(options, dict) else None
+        )
+        if isinstance(screened, dict):
+            found.append(screening_note(screened))
+    return found
 
 
 def _replacement(source: Mapping[str, Any]) -> dict[str, Any]:

@@ -181,3 +181,11 @@ def test_untested_rows_need_no_metric() -> None:
     assert math.isnan(whole["p"].iloc[0])
     assert whole["p"].iloc[1] == 0.5
     assert with_untested(frame, None) is frame
+
+
+def test_reports_say_what_was_not_tested(model, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    headtool.ablate(model, limit=24, screen=6, out=run)
+    headtool.write_report(run)
+    page = (run / "report.html").read_text(encoding="utf-8")
+    assert "26 of 32 heads are not tested: on 12 other examples attribution ranks them" in page

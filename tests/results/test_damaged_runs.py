@@ -38,7 +38,17 @@ NAMES |= {dict: "object", bool: "truth"}
 # Entries that may have been left open, and what they then are.
 OPEN = {
     **dict.fromkeys(
-        ("labels", "draws", "limit", "resamples", "resamples_needed", "accuracy", "loss"), "null"
+        (
+            "labels",
+            "batch_tokens",
+            "draws",
+            "limit",
+            "resamples",
+            "resamples_needed",
+            "accuracy",
+            "loss",
+        ),
+        "null",
     ),
     "expected_false_positives": "null",
     "select_data": "text",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headtool.analysis.draw_plan import DrawPlan, inner_points
+from headtool.engine.counting import size_of
 from headtool.experiments.evaluating import BAND
 from headtool.experiments.planning import Plan, Sketch
 from headtool.experiments.setup import Setup
@@ -41,6 +42,7 @@ def comparison_plan(setup: Setup) -> Plan:
             sketch.method(name, method, split.selection, sites, setup.measures, times=steps)
     share = _single_share(setup)
     if setup.name == "compare":
+        _filling(setup, sketch, "singles")
         sketch.masks("singles", sites.n_heads, first, setup.measures, share=share)
         for method in methods:
             if _shares_masks(method, setup):
@@ -51,6 +53,7 @@ def comparison_plan(setup: Setup) -> Plan:
             if request.iterative:
                 inner = _inner(setup.families[0])
                 sketch.method(f"{name}.steps", scorer, first, sites, setup.measures, times=inner)
+    _filling(setup, sketch, "curves")
     sketch.masks("curves", _curve_masks(setup), first, setup.measures)
     for name in request.beside:
         points = sum(len(family.budgets) - 1 for family in setup.families) * len(methods)
@@ -109,6 +112,13 @@ def scoring_passes(plan: Plan, methods: Sequence[str]) -> dict[str, float | None
     return found
 
 
+def _filling(setup: Setup, sketch: Sketch, name: str) -> None:
+    """What it takes to know what closed heads put out."""
+    size = size_of(setup.model, setup.split.first, setup.sites, setup.measures.metric)
+    for passes in setup.replacement.cost(size):
+        sketch.add(name, passes, setup.split.first)
+
+
 def _inner(family: Family) -> int:
     """Points of a curve that close some heads."""
     return sum(budget > 0 for budget in family.budgets)
@@ -116,14 +126,14 @@ def _inner(family: Family) -> int:
 
 def _single_share(setup: Setup) -> float:
     """Share of a forward pass that closing one head takes on average."""
-    from headtool.engine.counting import size_of
-
     return size_of(setup.model, setup.split.first, setup.sites, setup.measures.metric).share
 
 
 def _shares_masks(method: Method, setup: Setup) -> bool:
     """Whether a method runs the masks of single heads, which run once for whoever wants them."""
-    return isinstance(method, Ablation) and method.replacement == setup.request.replacement
+    if not isinstance(method, Ablation):
+        return False
+    return method.screen is None and method.replacement == setup.request.replacement
 
 
 def _random_masks(setup: Setup) -> int:

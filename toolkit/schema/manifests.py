@@ -58,6 +58,15 @@ _DATA = {
 
 _VERSIONS = {"*": "text"}
 
+_SCREEN = {
+    "heads": "count",
+    "by": "text",
+    "cut": "number",
+    "of": "count",
+    "selection_examples": "count",
+    "evaluation_examples": "count",
+}
+
 _SOURCE = {
     "method?": "text",
     "metric?": "text",
@@ -72,6 +81,7 @@ _SOURCE = {
     "notes?": ["text"],
     "signature?": "text",
     "search?": "object",
+    "screen?": _SCREEN,
     "scratch?": {"*": "number?"},
     "lambda?": "number?",
     "share_of_runs?": "number",
@@ -88,15 +98,6 @@ _SOURCE = {
     "treebank?": {"spec?": "text", "sha256?": "text", "drawn?": "object?", "*": "count"},
 }
 """How the scores of a method, outcomes or roles were made."""
-
-_SCREEN = {
-    "heads": "count",
-    "by": "text",
-    "cut": "number",
-    "of": "count",
-    "selection_examples": "count",
-    "evaluation_examples": "count",
-}
 
 _OUTCOMES = {
     **_SOURCE,
