@@ -45,6 +45,8 @@ def _lines(contents: Contents) -> Iterator[str]:
     yield from (escape_markdown(page.subtitle), "")
     for paragraph in page.opening:
         yield from (escape_markdown(paragraph), "")
+    if page.methods is not None:
+        yield from (*_table(page.methods), "")
     if page.verdicts:
         yield from ("| verdict | heads |", "| --- | ---: |")
         yield from (f"| {verdict} | {amount} |" for verdict, amount in page.verdicts)

@@ -39,6 +39,18 @@ _SOURCES: Mapping[str, tuple[str, Mapping[str, str | tuple[str, ...]]]] = {
             _OTHERS: "low high",
         },
     ),
+    "validation": (
+        "validation",
+        {
+            "AUROC single": "auroc_single",
+            "AUROC set": "auroc_set",
+            "AP single": "ap_single",
+            "AP set": "ap_set",
+            "interval": ("auroc_single_low", "auroc_set_low"),
+            "wrong about": "'kinds of heads that are in the wrong order in over a fifth of the "
+            "pairs'",
+        },
+    ),
     "kept": (
         "kept",
         {

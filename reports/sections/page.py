@@ -29,7 +29,8 @@ from headtool.reports.sections.replacements import replacements_section
 from headtool.reports.sections.replicates import replicate_section
 from headtool.reports.sections.roles import roles_section
 from headtool.reports.sections.stability import stability_section
-from headtool.reports.sections.validation import validation_section
+from headtool.reports.sections.validation import validation_section, validation_table
+from headtool.reports.wording.known_truth import found_by
 from headtool.reports.wording.words import count, how_drawn, listed, names, number, sentence
 
 __all__ = ["Page", "build_page", "opening", "origin", "subtitle"]
@@ -112,7 +113,7 @@ def build_page(contents: Contents) -> Page:
         if section is not None
     ]
     sections = [replace(one, tables=[explain(table) for table in one.tables]) for one in sections]
-    methods = methods_table(contents)
+    methods = methods_table(contents) or validation_table(contents)
     methods = None if methods is None else explain(methods)
     tables = [*([] if methods is None else [methods]), *(t for s in sections for t in s.tables)]
     failures = [
@@ -152,6 +153,8 @@ def _title(contents: Contents) -> str:
 
 def opening(contents: Contents) -> list[str]:
     """What was found: the opening paragraph, and one on how the methods and data sets compare."""
+    if contents.kind == "validate":
+        return [found_by(contents.table("validation"))]
     first = ("heads", "important", "curves", "winner")
     found = [finding for finding in findings(contents) if finding.headline]
     paragraphs = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headtool.reports.blocks import Cell, Column, DataTable, Section
 from headtool.reports.contents.run import Contents
 from headtool.reports.sections.frames import frame_table
-from headtool.reports.wording.known_truth import KINDS, found_by, mistakes, variant_name
+from headtool.reports.wording.known_truth import KINDS, mistakes, variant_name
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,27 +33,22 @@ def validation_section(contents: Contents) -> Section | None:
         return None
     wrong = "; ".join(f"{kind}: {what}" for kind, what in KINDS.items())
     heads = contents.table("validation_heads")
-    tables = [validation_table(frame)]
+    tables = []
     if not heads.empty:
-        tables.append(
-            frame_table("validation-heads", "Scores of all heads", heads, can_filter=True)
-        )
+        tables = [frame_table("validation-heads", "Scores of all heads", heads, can_filter=True)]
     return Section(
         "validation",
         "Heads that are known to matter",
-        text=[found_by(frame), _TEXT, f"Wrong about, in at least a fifth of the pairs: {wrong}."],
+        text=[_TEXT, f"Wrong about, in at least a fifth of the pairs: {wrong}."],
         tables=tables,
     )
 
 
-def validation_table(frame: pd.DataFrame) -> DataTable:
-    """Make the table of methods.
-
-    Parameters
-    ----------
-    frame
-        Rows of ``validation``.
-    """
+def validation_table(contents: Contents) -> DataTable | None:
+    """Make the table of methods; None for other runs."""
+    frame = contents.table("validation")
+    if frame.empty:
+        return None
     titles = (
         *("AUROC single", "interval", "AUROC set", "interval", "AP single", "AP set", "kept"),
         *("forward", "backward", "seconds"),
