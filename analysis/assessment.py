@@ -18,6 +18,7 @@ from headtool.analysis.equivalence import (
     equivalence_p,
     held_back,
     noninferiority_p,
+    one_sided_p,
     plain_noninferiority_p,
     verdicts,
 )
@@ -225,7 +226,12 @@ def assess(
     p_noninferior = noninferiority_p(paired, chosen_margin)
     one_sided: Correction = "holm" if joint else corrected_by
     p_noninferior_adjusted = adjust(p_noninferior, one_sided)
-    verdict = verdicts(paired.benefit, p_adjusted, p_noninferior_adjusted, alpha=alpha)
+    p_different = p_adjusted
+    if paired.best:
+        beyond = chosen_margin if not paired.higher_is_better else -chosen_margin
+        worse = one_sided_p(paired, beyond, greater=not paired.higher_is_better)
+        p_different = adjust(worse, one_sided)
+    verdict = verdicts(paired.benefit, p_different, p_noninferior_adjusted, alpha=alpha)
     plain = adjust(plain_noninferiority_p(paired, chosen_margin), one_sided)
     reason = held_back(paired, plain, verdict, alpha=alpha)
     level = first_level(tests, corrected_by, alpha)
@@ -271,7 +277,12 @@ def assess(
             f"{tests.resamples} resamples give no p-value below {1 / (tests.resamples + 1):.2g}; "
             f"{corrected_by} over {n_tests} heads at {alpha:g} needs at least {least}"
         )
-    if margin is None and chosen_margin > _WIDE * abs(paired.whole_value):
+    if paired.best:
+        notes.append(
+            f"no mask can have a better {paired.name} than the whole model, so needed means that a "
+            f"head costs more than the margin of {chosen_margin:g}"
+        )
+    elif margin is None and chosen_margin > _WIDE * abs(paired.whole_value):
         notes.append(
             f"the default margin of {chosen_margin:g} is a large part of the whole model's "
             f"{paired.name}, {paired.whole_value:.3g}: removable says little; declare a smaller one"

@@ -71,6 +71,10 @@ class Paired:
         for losses, which have no upper end. A difference that may have any sign takes its mean
         size.
 
+    best
+        Whether the whole model has the best value there is, as its divergence from itself. Then
+        any effect at all shows as a loss, and only one beyond the margin means something.
+
     Raises
     ------
     HeadtoolError
@@ -90,6 +94,7 @@ class Paired:
     higher_is_better: bool
     name: str = "metric"
     scale: float | None = None
+    best: bool = False
 
     def __post_init__(self) -> None:
         whole = np.asarray(self.whole, dtype=np.float64)
@@ -167,6 +172,7 @@ class Paired:
             higher_is_better=metric.higher_is_better,
             name=metric.name,
             scale=_mean_size(whole) if metric.name in _SIGNED else _SCALES.get(metric.name),
+            best=metric.compares,
         )
 
     @property

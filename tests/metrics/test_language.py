@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from headtool import get_metric
+from headtool.analysis.assessment import assess
 from headtool.analysis.equivalence import check_margin
 from headtool.analysis.paired import Paired
 from headtool.errors import HeadtoolError
@@ -100,3 +101,18 @@ def test_margins_follow_the_direction_and_the_scale() -> None:
     with pytest.raises(HeadtoolError, match="makes no sense for logit-difference, which is 2"):
         check_margin(difference, 2.0)
     assert check_margin(paired("acc", [1.0, 0.0], [1.0, 1.0])) == pytest.approx(0.01)
+
+
+def test_a_divergence_makes_heads_needed_only_beyond_the_margin() -> None:
+    """A divergence is never below 0: that there is any at all does not say that a head matters."""
+    rng = np.random.default_rng(1)
+    small, large = 0.002 + 0.001 * rng.random(3000), 0.05 + 0.02 * rng.random(3000)
+    verdicts = {}
+    for name, values in (("small", small), ("large", large)):
+        found = assess(paired("kl", [0.0] * len(values), values.tolist()), resamples=500)
+        verdicts[name] = found.frame["verdict"].tolist()
+        assert found.frame["p"].tolist()[0] < 0.01
+        assert "needed means that a head costs more than the margin of 0.01" in found.notes[0]
+    assert verdicts == {"small": ["removable"], "large": ["needed"]}
+    few = assess(paired("kl", [0.0] * 20, small[:20].tolist()), resamples=500)
+    assert few.frame["verdict"].tolist() == ["undecided"]
