@@ -29,9 +29,15 @@ def silence() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def only_errors() -> Iterator[None]:
-    """Keep the exporter's log to errors: it warns of packages that no model here needs."""
-    logger = logging.getLogger("torch.onnx")
+def only_errors(name: str) -> Iterator[None]:
+    """Keep a library's log to errors.
+
+    Parameters
+    ----------
+    name
+        Its logger.
+    """
+    logger = logging.getLogger(name)
     level = logger.level
     logger.setLevel(logging.ERROR)
     try:

@@ -59,7 +59,11 @@ def export_onnx(model: ModelAdapter, path: Path) -> float:
     any_size = torch.export.Dim.DYNAMIC
     try:
         # The exporter reports its progress on stdout.
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), only_errors():
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(io.StringIO()),
+            only_errors("torch.onnx"),
+        ):
             warnings.simplefilter("ignore")
             program = torch.onnx.export(
                 whole,

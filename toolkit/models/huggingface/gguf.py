@@ -181,8 +181,7 @@ def check_gguf(path: Path, *, spec: str) -> dict[str, Any]:
         parts = header.get("split.count", 0)
         if isinstance(parts, int) and parts > 1:
             raise HeadtoolError(
-                f"{spec} is one of the {parts} parts of a model; put them together with "
-                "llama-gguf-split --merge"
+                f"{spec} is one of the {parts} parts of a model; merge them with llama-gguf-split"
             )
         if "general.architecture" not in header:
             raise reader.damaged("it does not name its architecture")

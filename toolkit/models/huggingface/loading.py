@@ -30,6 +30,7 @@ from headtool.models.huggingface.gguf import (
     open_gguf,
 )
 from headtool.models.huggingface.pruned import pruned_class
+from headtool.quiet import only_errors
 
 __all__ = [
     "find_huggingface",
@@ -241,7 +242,8 @@ def load_weights(
         Precision of the weights.
     """
     more = {**(loading_options() if "gguf_file" in options else {}), **options}
-    with readable_errors("load the weights", spec), _no_bar():
+    offloaded = only_errors("accelerate.big_modeling")  # that some weights are is no news
+    with readable_errors("load the weights", spec), _no_bar(), offloaded:
         module, report = loader.from_pretrained(
             name,
             config=config,
