@@ -253,7 +253,7 @@ def export_scores(
     --------
     >>> import headtool
     >>> scoring = headtool.score("builtin:nli", limit=8, methods=["magnitude"])
-    >>> print(headtool.export_scores(scoring, to="hf", remove="10%"))
+    >>> print(headtool.export_scores(scoring, to="hf", remove="10%").strip())
     {"0": [2], "1": [0, 3]}
     """
     if to not in FORMATS:

@@ -376,7 +376,7 @@ def record(path: Path, **options: Any) -> Path:
         ({"character_embeddings": True, "character_filters": "1/0"}, "--character-embeddings"),
         ({"adaptive_softmax_cutoff": "__import__('os')"}, "--adaptive-softmax-cutoff"),
         ({"arch": "transformer_lm_wiki103"}, "--adaptive-input"),
-        ({"output_dictionary_size": 4}, "--output-dictionary-size"),
+        ({"output_dictionary_size": 4}, "records output_dictionary_size = 4"),
         ({"decoder_layers": -1}, "records decoder_layers = '-1'"),
         ({"decoder_layers": 3}, "do not fit the architecture"),
         ({"arch": "lstm_lm"}, "language models .* and RoBERTa"),

@@ -160,8 +160,8 @@ def text_design(
     size = options.get("output_dictionary_size", -1)
     if isinstance(size, int) and size >= 0:
         raise HeadtoolError(
-            f"{quoted_path(path)} was trained with fairseq-train --output-dictionary-size, which "
-            "headtool does not support"
+            f"{quoted_path(path)} records output_dictionary_size = {size}: it writes fewer symbols "
+            "than it reads, which headtool does not support"
         )
     shape = checked_options(options, path)
     ARCH_CONFIG_REGISTRY[recorded_architecture(options)](shape)
