@@ -37,7 +37,7 @@ _MEASURES = {
     "rouge1": "ROUGE-1",
     "rouge2": "ROUGE-2",
     "rougeL": "ROUGE-L",
-    "kl": "divergence from the whole model",
+    "kl": "KL divergence",
     "logit-difference": "logit difference",
     "bits-per-byte": "bits per byte",
     "f1": "F1",
