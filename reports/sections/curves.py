@@ -131,7 +131,10 @@ def _put_out(contents: Contents) -> str:
         return ""
     first = str(contents.settings.get("replacement", "zero"))
     other = "mean" if first == "zero" else "zero"
-    return f" Removed heads put out {first}; --replacement {first},{other} shows {other} beside it."
+    return (
+        f" Removed heads put out {first}; headtool compare --replacement {first},{other} shows "
+        f"{other} beside it."
+    )
 
 
 def _panels_against_random(contents: Contents, rows: pd.DataFrame) -> list[Figure]:

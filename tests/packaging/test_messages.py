@@ -17,7 +17,7 @@ LIBRARY = sorted(
 )
 
 # A suggested command may have options, up to the end of its part of the sentence.
-_COMMAND = re.compile(r"\b(headtool|pip|make|fairseq-\w+) [^;,()]*")
+_COMMAND = re.compile(r"\b(headtool|pip|make|ray start|fairseq-\w+) [^;,()]*")
 _OPTION = re.compile(r"(?<![\w-])--\w[\w-]*")
 
 

@@ -87,7 +87,7 @@ HEADS = (
             number(
                 "first_score",
                 "",
-                "`score --iterative`: the score on the whole model; `score` is the place in the "
+                "`headtool score --iterative`: the score on the whole model; `score` is the place in the "
                 "order of removal, from 0",
                 optional=True,
             ),
@@ -151,7 +151,7 @@ HEADS = (
     Table(
         "screening",
         "a head: whether a cheap method left open what it is worth",
-        "`ablate --screen`, the method `ablation` with `screen`",
+        "`headtool ablate --screen`, the method `ablation` with `screen`",
         (
             *HEAD,
             number("score", "the method's", "of the method that screened, on the selection half"),
@@ -225,7 +225,7 @@ HEADS = (
     Table(
         "recovery",
         "a model by one metric: whole, with heads closed, and pruned",
-        "`prune --data`, its record and report",
+        "`headtool prune --data`, its record and report",
         (
             string(
                 "stage",
@@ -244,7 +244,7 @@ HEADS = (
     Table(
         "pruning_curve",
         "a number of heads removed by the same scores, and what they put out instead",
-        "`prune --replace`, its record and report",
+        "`headtool prune --replace`, its record and report",
         (
             string("replacement", "`zero`, `mean` or `optimal`"),
             *BUDGET,

@@ -28,7 +28,7 @@ OTHERS = (
     Table(
         "plan",
         "a part of a command: what it will cost",
-        "`--dry-run`, `headtool.plan`; in no run",
+        "`headtool COMMAND --dry-run`, `headtool.plan`; in no run",
         (
             string("phase", "name of the part; a method's begins with `scores.` in a comparison"),
             string("what", "what is done, where the part has several things to do; or empty"),
