@@ -40,8 +40,10 @@ def verdict_finding(contents: Contents) -> Finding | None:
     examples = contents.examples(main)
     on = f" on {examples} examples" if examples else ""
     whole = "" if math.isnan(contents.whole) else f" (whole model: {number(contents.whole)}{on})"
+    # Nothing is better than no divergence, so that any worsening would be significant.
+    worse = "worse by more than the margin" if contents.metric == "kl" else "significantly worse"
     meaning = {
-        "needed": f"a needed head is one whose closing makes {metric}{whole} significantly worse",
+        "needed": f"a needed head is one whose closing makes {metric}{whole} {worse}",
         "removable": "a removable one costs less than the margin"
         + ("" if math.isnan(margin) else f" of {number(margin)}"),
         "harmful": "without a harmful one the model is significantly better",
