@@ -254,7 +254,7 @@ def export_scores(
     >>> import headtool
     >>> scoring = headtool.score("builtin:nli", limit=8, methods=["magnitude"])
     >>> print(headtool.export_scores(scoring, to="hf", remove="10%").strip())
-    {"0": [2], "1": [0, 3]}
+    {"0": [5, 6], "1": [2]}
     """
     if to not in FORMATS:
         raise unknown("format", to, FORMATS)
