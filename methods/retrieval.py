@@ -66,9 +66,9 @@ class Retrieval(Method):
     >>> examples = model.encode(headtool.load_data("builtin:planted", limit=64))
     >>> scores = headtool.get_method("retrieval")(needles=8).score(model, examples)
     >>> scores.frame.nsmallest(2, "rank")[["layer", "head", "score", "stderr"]].round(2)
-       layer  head  score  stderr
-    8      2     0    1.0     0.0
-    4      1     0    0.0     0.0
+        layer  head  score  stderr
+    8       2     0   1.00    0.00
+    11      2     3   0.04    0.03
     """
 
     name: ClassVar[str] = "retrieval"

@@ -147,9 +147,9 @@ def validate(
     >>> import headtool
     >>> found = headtool.validate(["ablation", "magnitude"], models=2, limit=16)
     >>> found.frame[found.frame["variant"] == ""][["method", "auroc_single"]].round(2)
-         method  auroc_single
-    0  ablation           1.0
-    4  magnitude           0.3
+          method  auroc_single
+    2   ablation          1.00
+    4  magnitude          0.25
     """
     import pandas as pd
 
