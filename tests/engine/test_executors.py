@@ -151,9 +151,11 @@ def test_results_that_come_too_early_wait() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in method_names() if n not in ("magnitude", "random")])
+@pytest.mark.parametrize(
+    "name", [n for n in method_names() if n not in ("magnitude", "random", "retrieval")]
+)
 def test_every_method_passes_the_executor_on(name: str, nli: ModelAdapter) -> None:
-    """Those two run no forward pass."""
+    """Of the others, two run no forward pass, and retrieval is for language models."""
     examples = nli.encode(load_data("builtin:nli/matched", limit=12), batch_tokens=120)
     options: dict[str, dict[str, Any]] = {
         "shapley": {"permutations": 2},

@@ -19,6 +19,7 @@ __all__ = ["COMMANDS", "ROUNDS", "Bench", "some", "tree"]
 ROUNDS = int(os.environ.get("HEADTOOL_FAULT_ROUNDS", "1"))
 """How often each command meets each fault; 50 for a thorough check."""
 
+_COST = re.compile(rb'"cost": \[.*?\n \],\s*', re.DOTALL)  # in manifests: how long it took
 _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00|\d{4}-\d\d-\d\d(?=<|\")")
 _COMPARED = "--steps 50% --draws 2 --resamples 20"
 
@@ -47,12 +48,12 @@ def some(*names: str) -> tuple[str, ...]:
 
 
 def tree(place: Path) -> dict[str, bytes | None]:
-    """Everything below a folder by name; times in texts are left out."""
+    """Everything below a folder by name; times in texts, and what a run cost, are left out."""
     found = {}
     for path in sorted(place.rglob("*")):
         content = path.read_bytes() if path.is_file() else None
         if content is not None and path.suffix in (".json", ".html", ".tex"):
-            content = _TIME.sub(b"TIME", content)
+            content = _COST.sub(b"", _TIME.sub(b"TIME", content))
         found[str(path.relative_to(place))] = content
     return found
 

@@ -41,7 +41,7 @@ def llama(tokenizer) -> HuggingFaceModel:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(BUILTIN))
+@pytest.mark.parametrize("name", sorted(set(BUILTIN) - {"retrieval"}))  # it needs longer texts
 def test_query_heads_that_share_keys_and_values_are_scored_one_by_one(
     name: str, llama: HuggingFaceModel
 ) -> None:
@@ -55,7 +55,7 @@ def test_query_heads_that_share_keys_and_values_are_scored_one_by_one(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(BUILTIN))
+@pytest.mark.parametrize("name", sorted(set(BUILTIN) - {"retrieval"}))
 def test_translation_models_of_fairseq_have_three_kinds(name: str, save_fairseq) -> None:
     model = load_model(f"fairseq:{save_fairseq()}")
     data = TextData(

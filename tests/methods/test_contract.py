@@ -207,7 +207,9 @@ def test_options_without_an_effect_are_told_and_refused(
         result = build(name, options).score(bert, bert.encode(pairs))
         return result.provenance["idle_options"]
 
-    assert idle("ablation") == ["beam", "length_penalty", "optimal_steps", "tokenize"]
+    assert idle("ablation") == [
+        *("beam", "length_penalty", "optimal_steps", "screen_by", "screen_cut", "tokenize")
+    ]
     assert idle("gradient") == ["batch_size"]
     assert idle("gradient", granularity="batch") == []
     assert idle("gates", heads="3") == ["lambda", "penalty", "weight_lr"]

@@ -50,7 +50,10 @@ def workers(request: pytest.FixtureRequest, local_ray: None) -> Iterator[Workers
 
 
 @pytest.fixture
-def notes(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    """What the library warns of."""
-    logging.getLogger("headtool").propagate = True
+def notes(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> pytest.LogCaptureFixture:
+    """What the library warns of, whatever a command in this process has set."""
+    monkeypatch.setattr(logging.getLogger("headtool"), "propagate", True)
+    caplog.set_level(logging.WARNING, logger="headtool")
     return caplog

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -25,11 +24,10 @@ from headtool.models.examples import Examples
 from headtool.results.scores import HeadScores
 from headtool.workers.pool import Workers
 
+from ..faults.commands import tree
 from ..support.variants import VARIANTS, build
 
 pytestmark = pytest.mark.slow
-
-_TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00|\d{4}-\d\d-\d\d(?=<|\")")
 
 
 class Once:
@@ -195,20 +193,11 @@ def place(bert: Path, reviews: Path, tmp_path_factory: pytest.TempPathFactory) -
     return Place(bert, reviews, tmp_path_factory.mktemp("workers"))
 
 
-def tree(folder: Path) -> dict[str, bytes]:
-    """All files of a run; times and seconds in texts are left out."""
-    return {
-        str(path.relative_to(folder)): _TIME.sub(b"TIME", path.read_bytes())
-        for path in sorted(folder.rglob("*"))
-        if path.is_file()
-    }
-
-
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command(
     workers: Workers, place: Place, once: Once, name: str, tmp_path: Path
 ) -> None:
-    def run(**more: Any) -> dict[str, bytes]:
+    def run(**more: Any) -> dict[str, bytes | None]:
         out = tmp_path / "run"
         COMMANDS[name](place, out=out, **more)
         found = tree(out)

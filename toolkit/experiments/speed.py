@@ -16,7 +16,7 @@ from headtool.masks.selection import from_file
 from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.pruning.smaller import prune
-from headtool.pruning.speed import WORKS, contenders, measure_speed, timed_passes
+from headtool.pruning.speed import WORKS, check_sizes, contenders, measure_speed, timed_passes
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run
 from headtool.results.scores import json_rows
@@ -151,6 +151,7 @@ def speed(
     if beam > 1 and "decode" not in works:
         raise HeadtoolError("`beam` is for `work=decode`; add it, or leave `beam` out")
     models = contenders(whole, smaller)
+    check_sizes(models, length=length, batch_sizes=batch_sizes, beam=beam)
     runs = (warm_up + repetitions) * len(models)
     phases = [
         Phase(name, timed_passes(name, runs=runs, beam=beam), size, size * length, length)

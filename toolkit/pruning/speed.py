@@ -34,7 +34,15 @@ from headtool.work import Passes
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["WORKS", "Contender", "contenders", "measure_speed", "median_interval", "timed_passes"]
+__all__ = [
+    "WORKS",
+    "Contender",
+    "check_sizes",
+    "contenders",
+    "measure_speed",
+    "median_interval",
+    "timed_passes",
+]
 
 WORKS = ("forward", "decode")
 
@@ -126,6 +134,38 @@ def timed_passes(work: str, *, runs: int, beam: int) -> Passes:
     return Passes(forward=runs)
 
 
+def check_sizes(
+    models: Sequence[Contender], *, length: int, batch_sizes: Sequence[int], beam: int
+) -> None:
+    """Refuse inputs that a model does not take, or that no memory holds.
+
+    Parameters
+    ----------
+    models
+        The models.
+    length, batch_sizes, beam
+        Tokens of an input, inputs of each batch, and the width of the beam.
+
+    Raises
+    ------
+    HeadtoolError
+        If they are too large.
+    """
+    for one in models:
+        longest = one.model.max_length
+        if longest is not None and length > longest:
+            raise HeadtoolError(
+                f"`length` must be at most {longest}, the tokens that {one.model.spec} takes, got "
+                f"{length}"
+            )
+    tokens = length * max(batch_sizes) * beam
+    if tokens > _MOST_TOKENS:
+        raise HeadtoolError(
+            f"a batch of {tokens:,} tokens is more than memory holds; keep `batch_sizes` times "
+            f"`length` (times `beam`) below {_MOST_TOKENS:,}"
+        )
+
+
 def measure_speed(
     models: Sequence[Contender],
     *,
@@ -174,19 +214,7 @@ def measure_speed(
     """
     if work not in WORKS:
         raise unknown("work", work, WORKS)
-    for one in models:
-        longest = one.model.max_length
-        if longest is not None and length > longest:
-            raise HeadtoolError(
-                f"`length` must be at most {longest}, the tokens that {one.model.spec} takes, got "
-                f"{length}"
-            )
-    tokens = length * max(batch_sizes) * beam
-    if tokens > _MOST_TOKENS:
-        raise HeadtoolError(
-            f"a batch of {tokens:,} tokens is more than memory holds; keep `batch_sizes` times "
-            f"`length` (times `beam`) below {_MOST_TOKENS:,}"
-        )
+    check_sizes(models, length=length, batch_sizes=batch_sizes, beam=beam)
     rows: list[dict[str, Any]] = []
     runs = (max(1, warmup) + repetitions) * len(models)
     for size in counted(

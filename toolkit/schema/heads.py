@@ -87,8 +87,8 @@ HEADS = (
             number(
                 "first_score",
                 "",
-                "`headtool score --iterative`: the score on the whole model; `score` is the place in the "
-                "order of removal, from 0",
+                "`headtool score --iterative`: the score on the whole model; `score` is the place "
+                "in the order of removal, from 0",
                 optional=True,
             ),
             number("gate", "", "`gates`: the gate without noise, 0 to 1", optional=True),

@@ -120,5 +120,7 @@ def test_a_missing_table_has_its_columns(contents: Contents) -> None:
 
 def test_other_runs_are_told_which_can_be_shown(tmp_path: Path) -> None:
     write_run(tmp_path / "run", command="", provenance={}, tables={})
-    with pytest.raises(HeadtoolError, match="a run of compare, curve, score, ablate, roles or"):
+    with pytest.raises(
+        HeadtoolError, match="a run of compare, curve, score, ablate, roles, dynamics or"
+    ):
         read_contents(tmp_path / "run")

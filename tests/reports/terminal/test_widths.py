@@ -34,7 +34,12 @@ def of_command(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[[
 def test_every_command_with_tables_is_here(of_command: dict[str, Callable[[], Page]]) -> None:
     assert tuple(of_command) == NAMES
     commands = {str(command.name) for command in app.registered_commands}
-    assert commands - {name.split()[0] for name in NAMES} == {"report"}
+    assert commands - {name.split()[0] for name in NAMES} == {
+        "report",
+        "import",
+        "export",
+        "validate",
+    }
 
 
 @pytest.mark.parametrize("name", NAMES)
