@@ -221,8 +221,8 @@ def test_every_table_of_every_command_is_as_declared(
         assert done.code == 0, (arguments, done.err)
         note(table.name, wrong_names(table, list(pd.read_csv(io.StringIO(done.out)).columns)))
     assert mistakes == []
-    # No method failed, plans are in no run, and no scores with repeats were imported.
-    assert set(TABLES) - seen == {"failures", "plan", "score_repeats"}
+    # No method failed; plans and curves of prune are in no run; no repeats were imported.
+    assert set(TABLES) - seen == {"failures", "plan", "pruning_curve", "score_repeats"}
 
 
 def without_output(arguments: tuple[object, ...]) -> tuple[object, ...]:
