@@ -71,7 +71,7 @@ def test_agreement_is_that_of_the_effects(compared: headtool.Comparison) -> None
 def test_they_stand_side_by_side(compared: headtool.Comparison, tmp_path: Path) -> None:
     page = headtool.write_report(compared, out=tmp_path / "report.html").read_text()
     assert "Does it matter what removed heads put out?" in page
-    assert "Removed heads put out zero; --replacement" not in page
+    assert "Removed heads put out zero; headtool compare --replacement" not in page
     tables = [str(part) for part in comparison_tables(compared)]
     assert any("replacements" in text for text in tables)
 
@@ -82,7 +82,10 @@ def test_by_default_there_is_zero_alone_and_a_word_on_it(tmp_path: Path) -> None
     )
     assert found.replacement_curves.empty
     page = headtool.write_report(found, out=tmp_path / "report.html").read_text()
-    assert "Removed heads put out zero; --replacement zero,mean shows mean beside it" in page
+    said = (
+        "Removed heads put out zero; headtool compare --replacement zero,mean shows mean beside it"
+    )
+    assert said in page
     assert np.isfinite(found.faithfulness["value"]).all()
 
 
