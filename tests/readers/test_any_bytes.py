@@ -38,6 +38,14 @@ from headtool.quiet import silence
 from headtool.reading import parse_json, read_json
 from headtool.reports.contents.run import read_contents
 from headtool.results.runs import read_run
+from headtool.results.studies import (
+    Cell,
+    CellProgress,
+    Study,
+    read_study,
+    write_progress,
+    write_study,
+)
 from headtool.surgery.record import read_record
 
 from ..support.any_bytes import mutated, mutated_json
@@ -82,6 +90,27 @@ SCORES = {
     },
 }
 PIECES = {chr(33 + i): i for i in range(94)}
+STUDY = {
+    "schema": "headtool/study/1",
+    "name": "first",
+    "metric": None,
+    "cells": [
+        {
+            "id": "a.b",
+            "model": "a",
+            "family": "a",
+            "replicate": "",
+            "task": "b",
+            "spec": "builtin:nli",
+            "data": ["x"],
+            "run": "cells/a.b",
+        }
+    ],
+}
+PROGRESS = {
+    "schema": "headtool/study-progress/1",
+    "cells": {"a.b": {"state": "failed", "seconds": 1.5, "error": "why"}},
+}
 UNIT = Unit(7, np.arange(2), range(1))
 
 
@@ -207,6 +236,19 @@ def read_unit(folder: Path, content: bytes) -> object:
         return store.load(UNIT)
 
 
+def study(part: str) -> Callable[[Path, bytes], object]:
+    """A reader of a study of which one file has other bytes."""
+
+    def write_and_read(folder: Path, content: bytes) -> object:
+        cell = Cell("a.b", "a", "a", "", "b", "builtin:nli", ("x",), folder / "cells" / "a.b")
+        write_study(Study("first", folder, (cell,)))
+        write_progress(folder, {"a.b": CellProgress("failed", 1.5, "why")})
+        (folder / part).write_bytes(content)
+        return read_study(folder)
+
+    return write_and_read
+
+
 def read_data(suffix: str) -> Callable[[Path, bytes], object]:
     return one_file(f"data{suffix}", lambda path: load_data(str(path)).fingerprint)
 
@@ -299,6 +341,8 @@ READERS = {
         )
         for name in ("ablation", "outcomes", "sites")
     },
+    "study": Reader(study("study.json"), mutated_json(STUDY)),
+    "study-progress": Reader(study("progress.json"), mutated_json(PROGRESS)),
     "pruned": Reader(read_pruned, mutated_json(PRUNED)),
     "unit": Reader(read_unit, mutated(archive())),
     "fairseq-dictionary": Reader(fairseq("dict.de.txt"), mutated(DICTIONARY)),

@@ -8,7 +8,7 @@ from typing import Any
 
 from headtool.errors import HeadtoolError
 
-__all__ = ["check_manifest"]
+__all__ = ["check_manifest", "check_study", "check_study_progress"]
 
 _LARGEST = 2**63
 
@@ -218,6 +218,29 @@ _MANIFEST = {
     "weights?": {"*": _FILE},
 }
 
+_STUDY = {
+    "schema": "text",
+    "name": "text",
+    "metric": "text?",
+    "cells": [
+        {
+            "id": "text",
+            "model": "text",
+            "family": "text",
+            "replicate": "text",
+            "task": "text",
+            "spec": "text",
+            "data": ["text"],
+            "run": "text",
+        }
+    ],
+}
+
+_STUDY_PROGRESS = {
+    "schema": "text",
+    "cells": {"*": {"state": "text", "seconds": "number", "error": "text"}},
+}
+
 _TABLE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -249,6 +272,42 @@ def check_manifest(manifest: Mapping[str, Any], place: str) -> None:
         for name in manifest.get(part, ()):
             if not _TABLE_NAME.fullmatch(name):
                 raise _damaged(place, f"{name[:50]!r} in '{part}' is no name of a table")
+
+
+def check_study(document: Any, place: str) -> None:
+    """Refuse a list of a study's cells that headtool did not write like this.
+
+    Parameters
+    ----------
+    document
+        The content of ``study.json``.
+    place
+        Its file, for errors.
+
+    Raises
+    ------
+    HeadtoolError
+        Naming the entry.
+    """
+    _check(document, _STUDY, (), place)
+
+
+def check_study_progress(document: Any, place: str) -> None:
+    """Refuse a record of how far a study is that headtool did not write like this.
+
+    Parameters
+    ----------
+    document
+        The content of ``progress.json``.
+    place
+        Its file, for errors.
+
+    Raises
+    ------
+    HeadtoolError
+        Naming the entry.
+    """
+    _check(document, _STUDY_PROGRESS, (), place)
 
 
 def _check(value: Any, shape: Any, path: tuple[str, ...], place: str) -> None:
@@ -293,7 +352,7 @@ def _plain(value: Any) -> bool:
 
 
 def _shown(path: tuple[str, ...]) -> str:
-    return "'" + " > ".join(name[:50] for name in path) + "'"
+    return "'" + " > ".join(name[:50] for name in path) + "'" if path else "the document"
 
 
 def _damaged(place: str, what: str) -> HeadtoolError:
