@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,111 +28,22 @@ from headtool.analysis.faithfulness import (
     faithfulness_areas,
     faithfulness_notes,
 )
+from headtool.analysis.found import Assembled, Findings
 from headtool.analysis.importance import Importance
 from headtool.analysis.multiplicity import default_resamples
 from headtool.analysis.overlap import consensus, kept_frame, overlap
 from headtool.analysis.paired import Paired
 from headtool.analysis.replacements import replacement_agreement, replacement_effects
 from headtool.errors import HeadtoolError
-from headtool.heads import Sites
-from headtool.masks.curves import CurveMasks, layers_of
+from headtool.masks.curves import layers_of
 from headtool.masks.order import cut_ties
-from headtool.metrics.base import Array, Metric
-from headtool.results.outcomes import Outcomes
+from headtool.metrics.base import Array
 from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Assembled", "Findings", "assemble", "check_scores"]
-
-
-@dataclass(frozen=True, eq=False)
-class Beside:
-    """What was measured under another replacement.
-
-    Attributes
-    ----------
-    lines
-        The methods' curves, with the numbers of their masks in `outcomes`.
-    outcomes
-        The outcomes of single heads, where there are any, and of the masks of the curves.
-    """
-
-    lines: tuple[Line, ...]
-    outcomes: Outcomes
-
-
-@dataclass(frozen=True, eq=False)
-class Findings:
-    """What was computed with the model.
-
-    Attributes
-    ----------
-    sites
-        The sites of the heads that were up for removal.
-    metrics
-        What the outcomes are measured by; the first is the comparison's.
-    scores
-        Per method its scores, a row per head of `sites`.
-    selection
-        What the heads were scored on.
-    evaluation
-        The data set of the curves.
-    singles
-        By data set, the outcomes of closing the heads one at a time; none for ``curve``.
-    ablations
-        By data set, what `headtool.experiments.effects.ablation_frame` makes of them.
-    curves
-        The masks of the curves; the first are over all heads of `sites`.
-    outcomes
-        The outcomes of all masks of the curves, and of single heads, on the first data set.
-    lines
-        The curves, with the numbers of their masks there.
-    keeping
-        The keep-only curves; see `headtool.analysis.faithfulness`.
-    replacement
-        What removed heads put out in all but `beside`.
-    beside
-        By further replacement, what was measured under it.
-    effects
-        The same, what `headtool.experiments.effects.ablation_frame` made of single heads.
-    again
-        Per method its scores on the evaluation examples; none for ``curve``.
-    iterative
-        Whether heads were scored again after every step.
-    """
-
-    sites: Sites
-    metrics: tuple[Metric, ...]
-    scores: Mapping[str, pd.DataFrame]
-    selection: str
-    evaluation: str
-    singles: Mapping[str, Outcomes]
-    ablations: Mapping[str, pd.DataFrame]
-    curves: tuple[CurveMasks, ...]
-    outcomes: Outcomes
-    lines: tuple[Line, ...]
-    again: Mapping[str, pd.DataFrame]
-    keeping: tuple[Line, ...] = ()
-    replacement: str = "zero"
-    beside: Mapping[str, Beside] = dataclasses.field(default_factory=dict)
-    effects: Mapping[str, pd.DataFrame] = dataclasses.field(default_factory=dict)
-    iterative: bool = False
-
-
-@dataclass(frozen=True, eq=False)
-class Assembled:
-    """The tables of a comparison, and what goes with them into its settings.
-
-    Attributes
-    ----------
-    tables, settings
-        Every table by name, but those about data and failures; whole models, tests used and notes.
-    """
-
-    tables: Mapping[str, pd.DataFrame]
-    settings: Mapping[str, Any]
+__all__ = ["assemble", "check_scores"]
 
 
 def assemble(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from headtool.cli.choices import chosen_kinds, split_names
 from headtool.cli.console import this_command
 from headtool.cli.groups import (
     CostOptions,
@@ -16,7 +17,7 @@ from headtool.cli.groups import (
     SearchOptions,
     command,
 )
-from headtool.cli.options import Data, Kinds, Metric, Model, chosen_kinds, split_names
+from headtool.cli.options import Data, Kinds, Metric, Model
 from headtool.cli.screen_options import ScreenBy, ScreenCut, ScreenHeads
 from headtool.cli.searching import Tokenize
 from headtool.cli.worker_options import WorkerOptions

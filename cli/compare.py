@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headtool.cli.choices import chosen_kinds, chosen_methods, saved_methods
 from headtool.cli.console import this_command
 from headtool.cli.curve_options import CurveOptions, SelectData
 from headtool.cli.groups import (
@@ -26,9 +27,6 @@ from headtool.cli.options import (
     Model,
     SavedScores,
     Settings,
-    chosen_kinds,
-    chosen_methods,
-    saved_methods,
     whole_number,
 )
 from headtool.cli.worker_options import WorkerOptions

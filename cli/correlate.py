@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from headtool.cli.choices import chosen_kinds
 from headtool.cli.groups import (
     CostOptions,
     DataOptions,
@@ -15,7 +16,7 @@ from headtool.cli.groups import (
     SearchOptions,
     command,
 )
-from headtool.cli.options import Kinds, Model, chosen_kinds
+from headtool.cli.options import Kinds, Model
 from headtool.cli.searching import Tokenize
 from headtool.cli.worker_options import WorkerOptions
 from headtool.errors import HeadtoolError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headtool.cli.choices import chosen_kinds, chosen_methods, saved_methods
 from headtool.cli.console import this_command
 from headtool.cli.curve_options import CurveOptions, SelectData
 from headtool.cli.groups import (
@@ -14,18 +15,7 @@ from headtool.cli.groups import (
     command,
 )
 from headtool.cli.launch import finish
-from headtool.cli.options import (
-    Data,
-    Kinds,
-    MethodNames,
-    Metric,
-    Model,
-    SavedScores,
-    Settings,
-    chosen_kinds,
-    chosen_methods,
-    saved_methods,
-)
+from headtool.cli.options import Data, Kinds, MethodNames, Metric, Model, SavedScores, Settings
 from headtool.cli.worker_options import WorkerOptions
 from headtool.experiments.request import CURVE_METHODS
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headtool.cli.choices import chosen_kinds, chosen_methods
 from headtool.cli.console import note, this_command
 from headtool.cli.curve_options import KeepOne, SelectData, Steps
 from headtool.cli.groups import (
@@ -18,7 +19,7 @@ from headtool.cli.groups import (
     SearchOptions,
     command,
 )
-from headtool.cli.options import Data, Kinds, Metric, Settings, chosen_kinds, chosen_methods
+from headtool.cli.options import Data, Kinds, Metric, Settings
 from headtool.cli.worker_options import WorkerOptions
 
 __all__ = ["dynamics"]

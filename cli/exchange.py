@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from headtool.cli.choices import chosen_kinds
 from headtool.cli.console import note, prepare_messages, this_command
 from headtool.cli.fields import with_options
 from headtool.cli.groups import LoadOptions, command
-from headtool.cli.options import Force, Out, Quiet, Seed, Verbose, chosen_kinds
+from headtool.cli.options import Force, Out, Quiet, Seed, Verbose
 from headtool.errors import HeadtoolError, unknown
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
+from headtool.cli.choices import chosen_kinds
 from headtool.cli.console import prepare_messages
 from headtool.cli.groups import LoadOptions, command, print_as
-from headtool.cli.options import Format, Kinds, Model, OutputFormat, Verbose, chosen_kinds
+from headtool.cli.options import Format, Kinds, Model, OutputFormat, Verbose
 from headtool.reports.terminal.tables import table
 from headtool.reports.wording.text import visible
 

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from headtool.cli.choices import chosen_kinds, split_names
 from headtool.cli.console import this_command
 from headtool.cli.groups import (
     CostOptions,
@@ -16,7 +17,7 @@ from headtool.cli.groups import (
     RunOptions,
     command,
 )
-from headtool.cli.options import Data, Kinds, Model, chosen_kinds, split_names, whole_number
+from headtool.cli.options import Data, Kinds, Model, whole_number
 from headtool.cli.worker_options import WorkerOptions
 from headtool.errors import HeadtoolError
 

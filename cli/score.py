@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from headtool.cli.choices import chosen_kinds, chosen_methods
 from headtool.cli.console import this_command
 from headtool.cli.groups import (
     CostOptions,
@@ -15,16 +16,7 @@ from headtool.cli.groups import (
     RunOptions,
     command,
 )
-from headtool.cli.options import (
-    Data,
-    Kinds,
-    MethodNames,
-    Metric,
-    Model,
-    Settings,
-    chosen_kinds,
-    chosen_methods,
-)
+from headtool.cli.options import Data, Kinds, MethodNames, Metric, Model, Settings
 from headtool.cli.worker_options import WorkerOptions
 
 __all__ = ["score"]

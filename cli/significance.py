@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from headtool.cli.choices import chosen_kinds
 from headtool.cli.groups import PrintOptions, command
-from headtool.cli.options import LARGEST_SEED, Kinds, chosen_kinds, whole_number
+from headtool.cli.options import LARGEST_SEED, Kinds, whole_number
 from headtool.cli.screen_options import ScreenCut, ScreenHeads
 from headtool.errors import HeadtoolError
 

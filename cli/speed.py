@@ -7,9 +7,10 @@ from typing import Annotated
 
 import typer
 
+from headtool.cli.choices import split_names
 from headtool.cli.console import this_command
 from headtool.cli.groups import CostOptions, LoadOptions, PrintOptions, RunOptions, command
-from headtool.cli.options import Model, split_names, whole_number
+from headtool.cli.options import Model, whole_number
 from headtool.errors import HeadtoolError
 
 __all__ = ["speed"]

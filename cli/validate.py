@@ -6,9 +6,10 @@ from typing import Annotated
 
 import typer
 
+from headtool.cli.choices import chosen_methods, split_names
 from headtool.cli.console import stderr, this_command
 from headtool.cli.groups import PrintOptions, RunOptions, command
-from headtool.cli.options import Seed, Settings, chosen_methods, split_names, whole_number
+from headtool.cli.options import Seed, Settings, whole_number
 
 __all__ = ["validate"]
 

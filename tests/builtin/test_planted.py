@@ -22,7 +22,8 @@ from headtool.builtin.planted import (
     planted_seed,
     truth,
 )
-from headtool.builtin.planting import model_folder, vocabulary, weights
+from headtool.builtin.planted_files import model_folder
+from headtool.builtin.planting import vocabulary, weights
 from headtool.engine.replacement import replacement
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from headtool.data import TextData
+from headtool.engine.donors import draw_donors
 from headtool.engine.evaluation import evaluate
-from headtool.engine.replacement import draw_donors, replacement
+from headtool.engine.replacement import replacement
 from headtool.heads import Head, HeadMask
 from headtool.methods.ablation import Ablation
 from headtool.models.huggingface.model import HuggingFaceModel

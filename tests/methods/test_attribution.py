@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from headtool.data import TextData
-from headtool.engine.replacement import draw_donors
+from headtool.engine.donors import draw_donors
 from headtool.methods.ablation import Ablation
 from headtool.methods.attribution import Attribution
 from headtool.methods.gradient import Gradient

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import headtool
-from headtool.builtin.planting import model_folder
+from headtool.builtin.planted_files import model_folder
 from headtool.methods.activation import Activation
 from headtool.methods.attribution import Attribution
 from headtool.models.base import ModelAdapter

@@ -28,19 +28,14 @@ dimensions, which changes nothing of what they do.
 
 from __future__ import annotations
 
-import json
 import math
-import tempfile
-from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.builtin.planted import ANSWERS, HEADS, LAYERS, QUESTIONS, SYLLABLES, Truth, truth
+from headtool.builtin.planted import ANSWERS, HEADS, LAYERS, QUESTIONS, SYLLABLES, Truth
 
-__all__ = ["model_folder", "plant", "vocabulary", "weights"]
+__all__ = ["EPSILON", "INNER", "POSITIONS", "SPECIAL", "WIDTH", "vocabulary", "weights"]
 
 Array = NDArray[np.float64]
 
@@ -58,11 +53,14 @@ _SIZES = {
     "idle": 10,
     "constant": 2,
 }
-_SPECIAL = ("<s>", "<unk>", "<pad>")
+SPECIAL = ("<s>", "<unk>", "<pad>")
+"""Start, unknown word and padding: tokens 0 to 2."""
+
 _FREQUENCIES = (4, 13, 31, 38, 39, 49, 50, 56)
 """Waves in 128 positions: no two positions have more than .35 of a position's own product."""
 
-_EPSILON = 1e8
+EPSILON = 1e8
+"""Of the layer norms: so large that they are linear."""
 
 _COPY, _ANSWER, _REPEAT = 8.0, 8.0, 2.5
 """Logits that the induction head, a claimed answer and the harmful head give to their tokens."""
@@ -76,46 +74,7 @@ _HINT = 0.03, 0.1
 
 def vocabulary() -> tuple[str, ...]:
     """Return the words of the model, by token id."""
-    return (*_SPECIAL, *SYLLABLES, *ANSWERS, *ANSWERS.values(), *QUESTIONS)
-
-
-@cache
-def _place() -> tempfile.TemporaryDirectory[str]:
-    """Where planted models lie while the process lives."""
-    return tempfile.TemporaryDirectory(prefix="headtool-planted-")
-
-
-@cache
-def model_folder(seed: int = 0) -> Path:
-    """Return the folder of a planted model, as `from_pretrained` loads it, made at first use.
-
-    Parameters
-    ----------
-    seed
-        Seed of all that the truth leaves open: places of heads, directions, idle weights.
-    """
-    folder = Path(_place().name) / f"seed-{seed}"
-    plant(folder, truth(seed))
-    return folder
-
-
-def plant(folder: Path, known: Truth) -> None:
-    """Write a planted model as ``from_pretrained`` reads it.
-
-    Parameters
-    ----------
-    folder
-        Where to; it is made.
-    known
-        What its heads are to do.
-    """
-    from safetensors.numpy import save_file
-
-    folder.mkdir(parents=True)
-    state = {name: value.astype(np.float32) for name, value in weights(known).items()}
-    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
-    (folder / "config.json").write_text(json.dumps(_config(known), indent=1), encoding="utf-8")
-    _write_tokenizer(folder)
+    return (*SPECIAL, *SYLLABLES, *ANSWERS, *ANSWERS.values(), *QUESTIONS)
 
 
 def weights(known: Truth) -> dict[str, Array]:
@@ -148,7 +107,7 @@ def weights(known: Truth) -> dict[str, Array]:
         feed = _feed_forward(rng, parts, codes if is_last else {})
         state |= {f"{name}.mlp.{part}": value for part, value in feed.items()}
     for norm in (*(f"h.{i}.ln_{j}" for i in range(LAYERS) for j in (1, 2)), "ln_f"):
-        state[f"transformer.{norm}.weight"] = np.full(WIDTH, math.sqrt(_EPSILON))
+        state[f"transformer.{norm}.weight"] = np.full(WIDTH, math.sqrt(EPSILON))
         state[f"transformer.{norm}.bias"] = np.zeros(WIDTH)
     return state
 
@@ -359,78 +318,3 @@ class _Heads:
 def _wide(matrix: Array) -> Array:
     """Fill up the columns of a matrix to those of a head."""
     return np.pad(matrix, ((0, 0), (0, HEAD_WIDTH - matrix.shape[1])))
-
-
-def _config(known: Truth) -> dict[str, Any]:
-    """Describe the model as its library does, with the truth beside it."""
-    return {
-        "architectures": ["GPT2LMHeadModel"],
-        "model_type": "gpt2",
-        "vocab_size": len(vocabulary()),
-        "n_positions": POSITIONS,
-        "n_embd": WIDTH,
-        "n_layer": LAYERS,
-        "n_head": HEADS,
-        "n_inner": INNER,
-        "layer_norm_epsilon": _EPSILON,
-        "tie_word_embeddings": False,
-        "resid_pdrop": 0.0,
-        "embd_pdrop": 0.0,
-        "attn_pdrop": 0.0,
-        "bos_token_id": 0,
-        "eos_token_id": None,
-        "pad_token_id": 2,
-        "planted": {
-            "seed": known.seed,
-            "heads": {work: str(head) for work, head in known.heads.items()},
-            "smallest_sufficient": [
-                sorted(str(head) for head in heads) for heads in known.smallest_sufficient
-            ],
-        },
-    }
-
-
-def _write_tokenizer(folder: Path) -> None:
-    """Write a tokenizer of whole words, with the start before every text."""
-    numbers = {word: number for number, word in enumerate(vocabulary())}
-    start = {"SpecialToken": {"id": _SPECIAL[0], "type_id": 0}}
-    text = {"Sequence": {"id": "A", "type_id": 0}}
-    second = {"Sequence": {"id": "B", "type_id": 1}}
-    described = {
-        "version": "1.0",
-        "truncation": None,
-        "padding": None,
-        "added_tokens": [
-            {
-                "id": number,
-                "content": word,
-                "single_word": False,
-                "lstrip": False,
-                "rstrip": False,
-                "normalized": False,
-                "special": True,
-            }
-            for number, word in enumerate(_SPECIAL)
-        ],
-        "normalizer": None,
-        "pre_tokenizer": {"type": "WhitespaceSplit"},
-        "post_processor": {
-            "type": "TemplateProcessing",
-            "single": [start, text],
-            "pair": [start, text, second],
-            "special_tokens": {
-                _SPECIAL[0]: {"id": _SPECIAL[0], "ids": [0], "tokens": [_SPECIAL[0]]}
-            },
-        },
-        "decoder": None,
-        "model": {"type": "WordLevel", "vocab": numbers, "unk_token": _SPECIAL[1]},
-    }
-    settings = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
-        "bos_token": _SPECIAL[0],
-        "unk_token": _SPECIAL[1],
-        "pad_token": _SPECIAL[2],
-        "model_max_length": POSITIONS,
-    }
-    for name, content in (("tokenizer.json", described), ("tokenizer_config.json", settings)):
-        (folder / name).write_text(json.dumps(content), encoding="utf-8")

@@ -11,7 +11,8 @@ from torch import Tensor
 
 from headtool.attention.gating import Gating
 from headtool.engine.freezing import frozen
-from headtool.engine.replacement import Fill, Replacement, moments
+from headtool.engine.moments import moments
+from headtool.engine.replacement import Fill, Replacement
 from headtool.errors import unknown
 from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter

@@ -12,17 +12,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from headtool.engine.donors import donor_outputs, draw_donors
 from headtool.engine.freezing import frozen
-from headtool.engine.stepping import Stepping, added
-from headtool.engine.units import Unit, UnitResult, cut
+from headtool.engine.moments import moments
 from headtool.errors import HeadtoolError, unknown
 from headtool.heads import AttentionSite, Head
 from headtool.models.base import ModelAdapter
@@ -39,7 +37,6 @@ __all__ = [
     "Replacement",
     "Resample",
     "Zero",
-    "moments",
     "replacement",
 ]
 
@@ -48,7 +45,6 @@ Fill = Callable[[Batch], Mapping[AttentionSite, Tensor] | None]
 
 REPLACEMENTS = ("zero", "mean", "resample", "counterfactual", "optimal")
 
-_LABEL = "mean outputs"
 _TRAINED_ON = 16  # examples in a step towards optimal constants
 _LEARNING_RATE = 0.3  # in standard deviations of a head's output
 
@@ -148,62 +144,6 @@ class Mean(Replacement):
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Take one pass."""
         return (Passes(forward=1, what="mean outputs"),)
-
-
-def moments(
-    model: ModelAdapter, examples: Examples, progress: Progress
-) -> dict[AttentionSite, tuple[Tensor, Tensor]]:
-    """Measure the mean output of each head over real query tokens, and how much it varies.
-
-    Parameters
-    ----------
-    model, examples
-        The model, and the data set.
-    progress
-        Reports progress.
-
-    Returns
-    -------
-    dict
-        By site, the means [H, D] and standard deviations [H, 1], which are one for all channels.
-    """
-    batches = examples.batches()
-    shown = counted(
-        progress,
-        cut(batches),
-        total=len(batches),
-        label=_LABEL,
-        work=lambda unit: float(examples.lengths[unit.examples].sum()),
-    )
-    run = Stepping(partial(_sums, model, examples), added, model, examples, _LABEL)
-    sums: UnitResult = {}
-    for unit in shown:
-        sums = added([sums, run(unit)]) if sums else run(unit)
-    found = {}
-    for site in model.sites:
-        parts = (np.asarray(sums[f"{site} {name}"]) for name in ("sum", "square", "count"))
-        total, square, count = (torch.from_numpy(part).to(model.device) for part in parts)
-        mean = total / count
-        variance = (square / count - mean.square()).clamp(min=0)
-        found[site] = mean, variance.mean(dim=1, keepdim=True).sqrt()
-    return found
-
-
-def _sums(model: ModelAdapter, examples: Examples, unit: Unit) -> UnitResult:
-    """Sums over the real tokens of a batch: by site, of outputs and their squares [H, D]."""
-    batch = model.collate(examples, unit.examples)
-    found: dict[str, NDArray[np.float64]] = {}
-
-    def note(site: AttentionSite, contexts: Tensor) -> None:
-        real = batch.queries[site.kind].real
-        outputs = contexts[real].double()
-        found[f"{site} sum"] = outputs.sum(dim=0).cpu().numpy()
-        found[f"{site} square"] = outputs.square().sum(dim=0).cpu().numpy()
-        found[f"{site} count"] = np.asarray(float(real.sum()))
-
-    with torch.inference_mode(), model.intercept(note, batch):
-        model.forward(batch)
-    return found
 
 
 @dataclass(frozen=True)
@@ -315,7 +255,7 @@ class Resample(Replacement):
         donors = draw_donors(examples.lengths, np.random.default_rng(self.seed))
 
         def fill(batch: Batch) -> Mapping[AttentionSite, Tensor]:
-            return _outputs(model, model.collate(examples, donors[batch.index]), batch)
+            return donor_outputs(model, model.collate(examples, donors[batch.index]), batch)
 
         return fill
 
@@ -355,53 +295,13 @@ class Counterfactual(Replacement):
                         "other tokens than the text; they are aligned by position, so make each "
                         "part equally long"
                     )
-            return _outputs(model, other, batch)
+            return donor_outputs(model, other, batch)
 
         return fill
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Run the corrupted texts."""
         return (Passes(forward=1, what="corrupted texts"),)
-
-
-def _outputs(model: ModelAdapter, donors: Batch, batch: Batch) -> dict[AttentionSite, Tensor]:
-    """The heads' outputs on a batch of donors, as wide as those of the batch they are for."""
-    outputs: dict[AttentionSite, Tensor] = {}
-
-    def keep(site: AttentionSite, contexts: Tensor) -> None:
-        real = donors.queries[site.kind].real
-        wanted = batch.queries[site.kind].real.shape[1]
-        outputs[site] = _align(contexts, real, wanted)
-
-    with model.intercept(keep, donors):
-        model.forward(donors)
-    return outputs
-
-
-def draw_donors(lengths: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Pick for each example another one that is at least as long, where there is one; shape [N]."""
-    count = len(lengths)
-    if count == 1:
-        return np.zeros(1, dtype=np.int64)
-    order = np.argsort(lengths, kind="stable")
-    position = np.empty(count, dtype=np.int64)
-    position[order] = np.arange(count)
-    # Sorted by length, everything from the first example of equal length on is long enough.
-    first = np.searchsorted(lengths[order], lengths, side="left")
-    draws = rng.random(count)
-    room = count - first - 1  # long enough, itself excluded
-    chosen = first + np.floor(draws * room).astype(np.int64)
-    chosen += (chosen >= position) & (room > 0)
-    chosen = np.where(room > 0, chosen, count - 2)
-    return order[chosen]
-
-
-def _align(contexts: Tensor, real: Tensor, wanted: int) -> Tensor:
-    """Give each donor row `wanted` positions; past its end, its last real position repeats."""
-    last = real.sum(dim=1) - 1
-    positions = torch.arange(wanted, device=contexts.device)[None, :].minimum(last[:, None])
-    rows = torch.arange(len(contexts), device=contexts.device)[:, None]
-    return contexts[rows, positions].clone()
 
 
 def replacement(name: str, *, seed: int = 0, steps: int = 50) -> Replacement:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.analysis.assembly import Findings
 from headtool.analysis.draw_plan import DrawPlan
 from headtool.analysis.draws import DrawTest, next_matched
+from headtool.analysis.found import Findings
 from headtool.analysis.paired import Paired
 from headtool.experiments.replication import Replicated
 from headtool.experiments.setup import Setup

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.analysis.assembly import Beside, Findings
 from headtool.analysis.curve_lines import MaskNumbers, lines_of
 from headtool.analysis.draw_plan import inner_points
 from headtool.analysis.equivalence import check_margin
+from headtool.analysis.found import Beside, Findings
 from headtool.analysis.paired import Paired
 from headtool.engine.replacement import replacement as named_replacement
 from headtool.experiments.effects import ablation_frame

@@ -11,12 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
-from headtool.analysis.importance import Importance
-from headtool.analysis.rank_correlation import spearman
-from headtool.analysis.reliability import split_half_reliability
 from headtool.engine.provenance import model_provenance
 from headtool.errors import HeadtoolError, StorageError, unknown
 from headtool.exchange.fitting import Fitted, fit, parse_shape
@@ -25,6 +19,7 @@ from headtool.exchange.reading import FORMATS, read_foreign
 from headtool.exchange.writing import Exported, write_foreign
 from headtool.experiments.choosing import ScoresLike, one_method, open_scores, shape_of
 from headtool.experiments.inputs import ModelSource, open_model
+from headtool.experiments.repeats import reliabilities, repeat_frame, saved_repeats
 from headtool.experiments.score import Scoring
 from headtool.heads import Kind
 from headtool.masks.selection import budget
@@ -37,16 +32,14 @@ from headtool.results.folders import check_output
 from headtool.results.runs import Run, site_frame, write_run
 from headtool.results.scores import HeadScores, score_frame
 from headtool.results.versions import versions
-from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Imported", "export_scores", "import_scores", "method_of_run", "repeats_of"]
+__all__ = ["Imported", "export_scores", "import_scores", "method_of_run"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
 _TAKEN = ("ablate", "compare", "curve", "dynamics", "roles", "sequential", "speed")
-_SPLITS = 200
 
 
 @dataclass(frozen=True)
@@ -167,7 +160,7 @@ def import_scores(
     except HeadtoolError as error:
         raise HeadtoolError(f"{path}: {error}") from error
     frame = score_frame(name, fitted.heads, fitted.score, fitted.stderr, seed=seed)
-    linear, ranked = _reliabilities(name, fitted, seed)
+    linear, ranked = reliabilities(name, fitted, seed)
     repeats = None if fitted.repeats is None else len(fitted.repeats)
     described = {
         "file": path.name,
@@ -195,7 +188,7 @@ def import_scores(
     if folder is not None:
         tables = {"scores": frame}
         if fitted.repeats is not None:
-            tables["score_repeats"] = _repeat_frame(name, fitted)
+            tables["score_repeats"] = repeat_frame(name, fitted)
         if adapter is not None:
             tables["sites"] = site_frame(adapter.sites)
         write_run(folder, command=command, provenance={name: source}, tables=tables, force=force)
@@ -287,7 +280,7 @@ def export_scores(
     exported = Exported(
         frame if "stderr" in frame else frame.assign(stderr=math.nan),
         {str(frame["method"].iloc[0]): dict(source)},
-        _saved_repeats(opened, frame) if to == "retrieval" else None,
+        saved_repeats(opened, frame) if to == "retrieval" else None,
         groups,
         width,
         removed,
@@ -349,16 +342,6 @@ def _check_name(name: str) -> None:
         )
 
 
-def _reliabilities(name: str, fitted: Fitted, seed: int) -> tuple[float, float]:
-    """Split-half reliabilities of the scores and of their ranks; NaN without repeats."""
-    if fitted.repeats is None:
-        return math.nan, math.nan
-    data = Importance.from_contributions(name, fitted.heads, fitted.repeats)
-    rng = np.random.default_rng([seed, 17])
-    linear = split_half_reliability(data, splits=_SPLITS, rng=rng)
-    return linear, split_half_reliability(data, splits=_SPLITS, rng=rng, coefficient=spearman)
-
-
 def _notes(
     foreign: Foreign, fitted: Fitted, model: ModelAdapter | None, kind: Kind | None
 ) -> list[str]:
@@ -373,59 +356,6 @@ def _notes(
     if model is None and kind is None and all(row.kind is None for row in foreign.rows):
         notes.append(f"the file names no kind of attention: {fitted.heads[0].kind} is assumed")
     return notes
-
-
-def _repeat_frame(name: str, fitted: Fitted) -> pd.DataFrame:
-    """The table ``score_repeats``."""
-    import pandas as pd
-
-    assert fitted.repeats is not None
-    count = len(fitted.repeats)
-    heads = fitted.heads
-    return TABLES["score_repeats"].checked(
-        pd.DataFrame(
-            {
-                "method": name,
-                "kind": np.repeat([head.kind for head in heads], count),
-                "layer": np.repeat([head.layer for head in heads], count),
-                "head": np.repeat([head.index for head in heads], count),
-                "repeat": np.tile(np.arange(count), len(heads)),
-                "score": fitted.repeats.T.ravel(),
-            }
-        ),
-        "the repeats",
-    )
-
-
-def _saved_repeats(scores: object, frame: pd.DataFrame) -> NDArray[np.float64] | None:
-    """The repeats that a run holds, [R, heads] in the order of a frame; None without any."""
-    if not isinstance(scores, Run) or "score_repeats" not in scores.names:
-        return None
-    return repeats_of(scores, frame)
-
-
-def repeats_of(run: Run, frame: pd.DataFrame) -> NDArray[np.float64]:
-    """Return the repeats behind scores, shape [R, heads].
-
-    Parameters
-    ----------
-    run
-        A run with the table ``score_repeats``.
-    frame
-        Kind, layer and head of every score.
-
-    Raises
-    ------
-    HeadtoolError
-        If some heads have no repeats, or not all the same number.
-    """
-    table = run.table("score_repeats").pivot(
-        index="repeat", columns=["kind", "layer", "head"], values="score"
-    )
-    keys = list(zip(frame["kind"], frame["layer"], frame["head"], strict=True))
-    if not set(keys) <= set(table.columns) or table.isna().to_numpy().any():
-        raise HeadtoolError(f"{run.folder} is damaged: heads lack repeats; import the scores again")
-    return table[keys].to_numpy(np.float64)
 
 
 def _sizes(

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.analysis.assembly import Findings
 from headtool.analysis.curve_bootstrap import CurveBootstrap, CurveEnsemble, Line
 from headtool.analysis.curve_lines import MaskNumbers, lines_of
 from headtool.analysis.curves import curve_tests
 from headtool.analysis.draws import DrawTest
+from headtool.analysis.found import Findings
 from headtool.analysis.paired import Paired
 from headtool.analysis.replication import (
     replicate_agreement,

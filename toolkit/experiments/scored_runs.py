@@ -11,8 +11,8 @@ from headtool.analysis.kinds import of_kinds
 from headtool.errors import HeadtoolError
 from headtool.experiments.ablation import Ablation
 from headtool.experiments.choosing import Scores, ScoresLike, one_method, open_scores
-from headtool.experiments.exchange import repeats_of
 from headtool.experiments.inputs import HasOutcomes
+from headtool.experiments.repeats import repeats_of
 from headtool.experiments.score import Scoring
 from headtool.heads import Head, Kind
 from headtool.metrics import metric_of_run

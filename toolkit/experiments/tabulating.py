@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headtool.analysis.assembly import Findings, assemble
+from headtool.analysis.assembly import assemble
 from headtool.analysis.draws import DrawTest
+from headtool.analysis.found import Findings
 from headtool.analysis.role_runs import join_roles
 from headtool.engine.provenance import provenance
 from headtool.experiments.replication import Replicated

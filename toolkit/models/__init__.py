@@ -194,7 +194,7 @@ def _builtin(spec: str, name: str) -> tuple[str, str]:
 
     seed = planted_seed(spec)
     if seed is not None:
-        from headtool.builtin.planting import model_folder as planted_folder
+        from headtool.builtin.planted_files import model_folder as planted_folder
 
         return "transformers", str(planted_folder(seed))
     if name not in _BUILTIN:

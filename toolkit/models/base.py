@@ -181,16 +181,14 @@ class ModelAdapter(ABC):
     def probe(
         self, module: nn.Module, *, batch: int = 2, source: int = 5, target: int = 3
     ) -> Probe:
-        """Prepare a forward pass on made-up input of some size, through this model or a like one.
+        """Prepare a forward pass on made-up input: `batch` rows of `source` (and `target`) tokens.
 
         Parameters
         ----------
         module
             The adapter's own module, or one that takes the same input.
-        batch
-            Rows.
-        source, target
-            Tokens of each row, and of its target for an encoder-decoder model.
+        batch, source, target
+            Rows, tokens of each, and of its target for an encoder-decoder model.
         """
 
     @classmethod  # noqa: B027 - most libraries find out when they load
@@ -255,12 +253,7 @@ class ModelAdapter(ABC):
     def load_pruned_module(cls, folder: Path, record: Mapping[str, Any] | None) -> nn.Module:
         """Load a pruned model as the library has it: float32, on the CPU, in evaluation mode.
 
-        Parameters
-        ----------
-        folder
-            Where it lies.
-        record
-            What ``headtool prune`` recorded of it; None where the library itself saved it again.
+        `folder` and `record` are as of `load_pruned`; None where the library saved it again.
         """
         if record is None or record["form"] != "pruned":
             raise HeadtoolError(f"{folder} holds no pruned model; headtool prune writes one")
