@@ -361,10 +361,8 @@ class ModelAdapter(ABC):
 
         Parameters
         ----------
-        batch
-            Rows.
-        length
-            Tokens that each row generates, and that its source has.
+        batch, length
+            Rows, and tokens that each generates and that its source has.
         beam
             Width of the beam.
 
@@ -380,10 +378,8 @@ class ModelAdapter(ABC):
 
         Parameters
         ----------
-        batch
-            Rows.
-        length
-            Tokens of each row.
+        batch, length
+            Rows, and tokens of each.
 
         Returns
         -------
