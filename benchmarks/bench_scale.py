@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # read when torch is imported, also by workers
 
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers

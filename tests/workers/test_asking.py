@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from headtool.engine.units import in_turn
 from headtool.errors import HeadtoolError
-from headtool.workers.pool import Workers, open_workers
+from headtool.workers.pool import Workers, crowded, open_workers
 
 
 def test_numbers_that_make_no_sense_are_refused() -> None:
@@ -62,3 +63,11 @@ def test_ray_is_imported_only_when_it_is_asked_for() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_crowded_warns(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+    assert crowded(2, 2) == crowded(1, 8) == {} and not caplog.records
+    assert crowded(2, 4) == {"OMP_WAIT_POLICY": "PASSIVE"}
+    assert "2 workers of 4 threads each share 4 cores" in caplog.text
+    assert "OMP_NUM_THREADS=2" in caplog.text

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import itertools
+import logging
 import os
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -23,12 +24,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Workers", "WorkersLike", "open_workers"]
 
+_LOG = logging.getLogger("headtool")
+
 # Settings that change numbers, or where libraries look for models; workers get them.
 _VARIABLES = (
     *("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_CBWR"),
     *("CUBLAS_WORKSPACE_CONFIG", "NVIDIA_TF32_OVERRIDE", "PYTHONHASHSEED"),
     *("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "TOKENIZERS_PARALLELISM"),
 )
+
+
+def crowded(workers: int, threads: int) -> dict[str, str]:
+    """Warn if this machine has fewer cores than threads; settings that make the best of it.
+
+    Threads that wait for each other spin by default, which keeps those they wait for from running.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    if workers == 1 or cores is None or workers * threads <= cores:
+        return {}
+    _LOG.warning(
+        "%d workers of %d threads each share %d cores and slow each other down; set the "
+        "environment variable OMP_NUM_THREADS=%d, or take fewer workers",
+        *(workers, threads, cores, max(1, cores // workers)),
+    )
+    return {"OMP_WAIT_POLICY": "PASSIVE"}
 
 
 class Workers:
@@ -166,6 +185,8 @@ class Workers:
         settings = Settings(os.getcwd(), torch.get_num_threads(), kind)
         variables = {name: os.environ[name] for name in _VARIABLES if name in os.environ}
         variables.setdefault("OMP_NUM_THREADS", str(settings.threads))
+        if self.ray is None and kind == "cpu":
+            variables |= crowded(self.count, settings.threads)
         start = starter(settings, gpus=gpus, variables=variables)
         self._pool = Pool(self.count, start, about(device))
         self._stack.callback(self._pool.close)
