@@ -67,7 +67,8 @@ def test_ray_is_imported_only_when_it_is_asked_for() -> None:
 
 def test_crowded_warns(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
-    assert crowded(2, 2) == crowded(1, 8) == {} and not caplog.records
+    assert crowded(2, 2) == crowded(1, 8) == {}
+    assert not caplog.records
     assert crowded(2, 4) == {"OMP_WAIT_POLICY": "PASSIVE"}
     assert "2 workers of 4 threads each share 4 cores" in caplog.text
     assert "OMP_NUM_THREADS=2" in caplog.text
