@@ -15,7 +15,13 @@ __all__ = ["donor_outputs", "draw_donors"]
 
 
 def draw_donors(lengths: NDArray[np.int64], rng: np.random.Generator) -> NDArray[np.int64]:
-    """Pick for each example another one that is at least as long, where there is one; shape [N]."""
+    """Pick for each example another one that is at least as long, where there is one; shape [N].
+
+    Parameters
+    ----------
+    lengths, rng
+        Tokens of each example, [N], and what draws.
+    """
     count = len(lengths)
     if count == 1:
         return np.zeros(1, dtype=np.int64)
@@ -33,7 +39,13 @@ def draw_donors(lengths: NDArray[np.int64], rng: np.random.Generator) -> NDArray
 
 
 def donor_outputs(model: ModelAdapter, donors: Batch, batch: Batch) -> dict[AttentionSite, Tensor]:
-    """The heads' outputs on a batch of donors, as wide as those of the batch they are for."""
+    """The heads' outputs on a batch of donors, as wide as those of the batch they are for.
+
+    Parameters
+    ----------
+    model, donors, batch
+        The model, the batch whose outputs are taken, and the one that they are for.
+    """
     outputs: dict[AttentionSite, Tensor] = {}
 
     def keep(site: AttentionSite, contexts: Tensor) -> None:

@@ -25,7 +25,13 @@ __all__ = ["reliabilities", "repeat_frame", "repeats_of", "saved_repeats"]
 
 
 def reliabilities(name: str, fitted: Fitted, seed: int) -> tuple[float, float]:
-    """Split-half reliabilities of the scores and of their ranks; NaN without repeats."""
+    """Split-half reliabilities of the scores and of their ranks; NaN without repeats.
+
+    Parameters
+    ----------
+    name, fitted, seed
+        What the scores are called, the scores with their repeats, and the seed of the splits.
+    """
     if fitted.repeats is None:
         return math.nan, math.nan
     data = Importance.from_contributions(name, fitted.heads, fitted.repeats)
@@ -35,7 +41,13 @@ def reliabilities(name: str, fitted: Fitted, seed: int) -> tuple[float, float]:
 
 
 def repeat_frame(name: str, fitted: Fitted) -> pd.DataFrame:
-    """The table ``score_repeats``."""
+    """Make the table ``score_repeats``.
+
+    Parameters
+    ----------
+    name, fitted
+        What the scores are called, and the scores with their repeats.
+    """
     import pandas as pd
 
     assert fitted.repeats is not None
@@ -57,7 +69,13 @@ def repeat_frame(name: str, fitted: Fitted) -> pd.DataFrame:
 
 
 def saved_repeats(scores: object, frame: pd.DataFrame) -> NDArray[np.float64] | None:
-    """The repeats that a run holds, [R, heads] in the order of a frame; None without any."""
+    """Return the repeats that a run holds, [R, heads]; None without any.
+
+    Parameters
+    ----------
+    scores, frame
+        Perhaps a run, and kind, layer and head of every score in the order wanted.
+    """
     if not isinstance(scores, Run) or "score_repeats" not in scores.names:
         return None
     return repeats_of(scores, frame)

@@ -185,10 +185,8 @@ class ModelAdapter(ABC):
 
         Parameters
         ----------
-        module
-            The adapter's own module, or one that takes the same input.
-        batch, source, target
-            Rows, tokens of each, and of its target for an encoder-decoder model.
+        module, batch, source, target
+            One that takes this one's input; rows, tokens of each, and of the target if there is one.
         """
 
     @classmethod  # noqa: B027 - most libraries find out when they load
@@ -253,7 +251,10 @@ class ModelAdapter(ABC):
     def load_pruned_module(cls, folder: Path, record: Mapping[str, Any] | None) -> nn.Module:
         """Load a pruned model as the library has it: float32, on the CPU, in evaluation mode.
 
-        `folder` and `record` are as of `load_pruned`; None where the library saved it again.
+        Parameters
+        ----------
+        folder, record
+            As of `load_pruned`; no record where the library itself saved it again.
         """
         if record is None or record["form"] != "pruned":
             raise HeadtoolError(f"{folder} holds no pruned model; headtool prune writes one")
