@@ -186,7 +186,7 @@ class ModelAdapter(ABC):
         Parameters
         ----------
         module, batch, source, target
-            One that takes this one's input; rows, tokens of each, and of the target if there is one.
+            One that takes this one's input; rows, tokens of each, and of a target if there is one.
         """
 
     @classmethod  # noqa: B027 - most libraries find out when they load
