@@ -13,6 +13,7 @@ from headtool.reports.wording.words import count, is_or_are, listed, number, per
 __all__ = ["headline"]
 
 _FEW_SETTLED = 0.1
+_NAMED = 4  # methods that a sentence names one by one
 _UNSURE = ", which the data are too few to confirm"
 _NONE_SETTLED = "the data are too few to settle single heads"
 _NEITHER = "; the data are too few to confirm that, or to settle single heads"
@@ -48,10 +49,17 @@ def _best(contents: Contents) -> str:
     losers = [method for method in contents.methods if all(method in beats[m] for m in unbeaten)]
     if unbeaten and losers:
         return (
-            f"{listed(unbeaten)} {_choose(unbeaten)} better than {listed(losers)}, but no method "
-            "is shown to choose better than random masks"
+            f"{listed(unbeaten)} {_choose(unbeaten)} better than {_counted(losers, contents)}, but "
+            "no method is shown to choose better than random masks"
         )
     return "no method is shown to choose better than random masks"
+
+
+def _counted(losers: Sequence[str], contents: Contents) -> str:
+    """Methods by name, or how many they are where names would be a long list."""
+    if len(losers) <= _NAMED:
+        return listed(losers)
+    return f"{len(losers)} of the {len(contents.methods)} methods"
 
 
 def _beats(contents: Contents) -> dict[str, set[str]]:

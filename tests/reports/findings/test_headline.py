@@ -6,7 +6,7 @@ import pandas as pd
 
 from headtool.reports.contents.reach import reach_of
 from headtool.reports.contents.run import Contents
-from headtool.reports.findings.headline import headline
+from headtool.reports.findings.headline import _counted, headline
 from headtool.reports.sections.overview import methods_table
 from headtool.reports.sections.page import build_page
 
@@ -60,6 +60,12 @@ def test_methods_differ_though_none_is_shown_to_beat_random_masks(contents: Cont
         "Gradient chooses better than confidence, but no method is shown to choose better than "
         "random masks; "
     )
+
+
+def test_many_methods_are_counted_and_few_are_named(contents: Contents) -> None:
+    assert _counted(["gates", "random"], contents) == "gates and random"
+    number = f"5 of the {len(contents.methods)} methods"
+    assert _counted(list("abcde"), contents) == number
 
 
 def test_a_dip_does_not_end_what_can_go_unless_the_band_does(contents: Contents) -> None:
