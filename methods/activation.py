@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.engine.observation import Summary, observe
+from headtool.engine.observation import Summary
+from headtool.engine.sharing import ATTENTION
 from headtool.heads import AttentionSite
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr, ratio_of_sums
@@ -72,12 +74,15 @@ class Activation(Method):
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Take one pass forwards."""
-        return (Passes(forward=1),)
+        return (Passes(forward=1, shared=ATTENTION),)
+
+    def reads(self, job: Job) -> Sequence[_Sizes]:
+        """Read the sizes of the heads' outputs."""
+        return [_Sizes(self.variant, job)]
 
     def compute(self, job: Job) -> Scored:
-        """Stream the heads' outputs."""
-        sizes = _Sizes(self.variant, job)
-        observe(job.model, job.examples, [sizes], execute=job.execute, progress=job.progress)
+        """Average over examples, or over tokens."""
+        sizes = job.read(_Sizes)
         if self.variant == "contribution":
             score, influence = ratio_of_sums(sizes.values, sizes.tokens)
             return Scored(score, influence_stderr(influence))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from headtool.engine.differentiation import Rules, differentiate
+from headtool.engine.differentiation import Gradients, Rules, differentiate
 from headtool.engine.replacement import replacement
+from headtool.engine.sharing import GRADIENTS, Derivatives
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr
 from headtool.methods.relevance_rules import relevance_rules
@@ -89,15 +91,35 @@ class Attribution(Method):
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Take one pass forwards and backwards, after what the baseline takes."""
-        return (*replacement(self.baseline).cost(size), Passes(forward=1, backward=1))
+        shared = GRADIENTS if self._plain else ""
+        own = Passes(forward=1, backward=1, shared=shared)
+        return (*replacement(self.baseline).cost(size), own)
+
+    @property
+    def _plain(self) -> bool:
+        """Whether these are the gradients of the gates."""
+        return self.baseline == "zero" and self.backward == "gradient"
+
+    def reads(self, job: Job) -> Sequence[Derivatives]:
+        """Read the gates' gradients, if these are what is needed."""
+        return [Derivatives()] if self._plain else []
 
     def compute(self, job: Job) -> Scored:
-        """Score by one backward pass over the data."""
+        """Average what replacing the head would change."""
+        plain = self._plain
+        gradients = job.read(Derivatives).gradients if plain else self._gradients(job)
+        change = -job.columns(gradients.per_example)
+        score = change.mean(axis=0)
+        stderr = influence_stderr(change - score)
+        return Scored(np.abs(score) if self.sign == "absolute" else score, stderr)
+
+    def _gradients(self, job: Job) -> Gradients:
+        """Make a backward pass by other rules, or against another output."""
         rules: Rules = contextlib.nullcontext
         if self.backward == "relp":
             rules = partial(relevance_rules, job.model.module, "conservative")
         source = replacement(self.baseline, seed=job.seed)
-        gradients = differentiate(
+        return differentiate(
             job.model,
             job.examples,
             fill=source.fit(job.model, job.examples, job.progress),
@@ -105,7 +127,3 @@ class Attribution(Method):
             execute=job.execute,
             progress=job.progress,
         )
-        change = -job.columns(gradients.per_example)
-        score = change.mean(axis=0)
-        stderr = influence_stderr(change - score)
-        return Scored(np.abs(score) if self.sign == "absolute" else score, stderr)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import typing
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from headtool.engine.measurement import Measure, measure
 from headtool.engine.provenance import provenance
+from headtool.engine.sharing import Reading, read_together
 from headtool.engine.units import Executor, Keep, in_turn, unkept
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask, Kind, Sites
@@ -34,9 +35,12 @@ __all__ = [
     "Job",
     "Method",
     "Option",
+    "Reader",
     "Scored",
     "option",
 ]
+
+_R = TypeVar("_R")
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,8 @@ class Job:
         Computes a part of the work by name, or returns what was kept of an interrupted run.
     execute
         Runs units of work; methods pass it on to the primitives, and to `measure`.
+    readings
+        What the method's `reads` asked for, with the results; see `read`.
     """
 
     model: ModelAdapter
@@ -73,6 +79,17 @@ class Job:
     measure: Measure = measure
     keep: Keep = unkept
     execute: Executor = in_turn
+    readings: Sequence[Reading] = ()
+
+    def read(self, kind: type[_R]) -> _R:
+        """Return what the method's `reads` asked for, with its results.
+
+        Parameters
+        ----------
+        kind
+            Its class.
+        """
+        return next(reading for reading in self.readings if isinstance(reading, kind))
 
     def columns(self, per_head: NDArray[np.float64]) -> NDArray[np.float64]:
         """Select the job's heads on the last axis of an array, which has all of the model's."""
@@ -193,6 +210,22 @@ class Method(ABC):
         """
         return None
 
+    def reads(self, job: Job) -> Sequence[Reading]:
+        """Ask for what is to be read off whole passes over the examples, before `compute`.
+
+        Such passes are shared with other methods: one forwards for every
+        `headtool.engine.observation.Statistic`, one backwards for every
+        `headtool.engine.sharing.Derivatives`. `compute` finds the results by `Job.read`. A method
+        that asks for nothing runs its own passes; so it can do with any that are not of the whole
+        model or not over all of the examples.
+
+        Parameters
+        ----------
+        job
+            The task; only its model, examples, sites and seed may matter.
+        """
+        return ()
+
     @abstractmethod
     def compute(self, job: Job) -> Scored:
         """Compute the scores; leave model and examples as they were."""
@@ -209,6 +242,7 @@ class Method(ABC):
         measure: Measure = measure,
         keep: Keep = unkept,
         execute: Executor = in_turn,
+        reader: Reader | None = None,
     ) -> HeadScores:
         """Score the heads of a model on a data set.
 
@@ -232,6 +266,9 @@ class Method(ABC):
             Keeps finished parts of the work, for methods that have any; see `Job`.
         execute
             Runs units of work, a batch each; see `headtool.engine.units.Executor`.
+        reader
+            Reads what the method asks for, such as a `headtool.methods.sharing.SharedPasses`; None
+            reads it for this method alone.
 
         Returns
         -------
@@ -251,8 +288,13 @@ class Method(ABC):
         measured_by = metric_of_model(model, metric)
         sites = model.sites.restrict(kinds)
         job = Job(model, examples, sites, measured_by, seed, progress, measure, keep, execute)
+
+        def computed() -> Scored:
+            readings = (reader or _alone)(self, job)
+            return self.compute(dataclasses.replace(job, readings=readings))
+
         scored = checked_scores(
-            lambda: self.compute(job),
+            computed,
             Scored,
             sites.n_heads,
             name=self.name,
@@ -310,6 +352,17 @@ class Method(ABC):
     def described(cls) -> Description:
         """The method as a user sees it."""
         return Description(cls.name, cls.summary, cls.reference, cls.options())
+
+
+Reader = Callable[[Method, Job], Sequence[Reading]]
+"""Takes a method and its job; returns what its `reads` asks for, with the results."""
+
+
+def _alone(method: Method, job: Job) -> Sequence[Reading]:
+    """Read what one method asks for."""
+    return read_together(
+        *(job.model, job.examples, method.reads(job)), execute=job.execute, progress=job.progress
+    )
 
 
 def _fields(cls: type[Method]) -> list[dataclasses.Field[Any]]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.engine.observation import Summary, observe
-from headtool.heads import AttentionSite
+from headtool.engine.observation import Summary
+from headtool.heads import AttentionSite, Sites
 from headtool.methods.base import Job
 from headtool.models.examples import Batch
 
-__all__ = ["GROUPS", "Moments", "score_channels"]
+__all__ = ["GROUPS", "GroupSums", "Moments", "score_channels"]
 
 GROUPS = 20
 """Into how many groups examples are divided for a jackknife."""
@@ -45,12 +45,12 @@ class Moments:
 def score_channels(
     job: Job, score: Callable[[AttentionSite, Moments], NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Score heads by the moments of their channels over the data set, in one forward pass.
+    """Score heads by the moments of their channels over the data set.
 
     Parameters
     ----------
     job
-        The model, its data and the sites.
+        The sites, and the `GroupSums` that were read.
     score
         Takes a site and its moments; returns the scores of its heads, [H].
 
@@ -61,8 +61,7 @@ def score_channels(
         groups of consecutive examples (over single examples if there are fewer); NaN for one
         example.
     """
-    sums = _GroupSums(job)
-    observe(job.model, job.examples, [sums], execute=job.execute, progress=job.progress)
+    sums = job.read(GroupSums)
     scores = np.zeros(job.sites.n_heads)
     stderrs = np.full(job.sites.n_heads, np.nan)
     for site in job.sites:
@@ -85,17 +84,45 @@ def _moments(total: NDArray[np.float64], site: AttentionSite) -> Moments:
     return Moments(mean, square)
 
 
-class _GroupSums:
-    """Statistic for `observe`: per group of examples, the channels' sums, squares, and tokens."""
+@dataclass
+class GroupSums:
+    """Statistic for `observe`: per group of examples, the channels' sums, squares, and tokens.
 
-    def __init__(self, job: Job) -> None:
-        count = len(job.examples)
-        self.groups = min(GROUPS, count)
-        self.group = np.arange(count) * self.groups // count
+    Attributes
+    ----------
+    sites
+        The sites.
+    examples
+        Number of examples.
+    totals
+        By site, [groups, 2 H D + 1].
+    """
+
+    sites: Sites
+    examples: int
+    totals: dict[AttentionSite, NDArray[np.float64]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
         self.totals = {
             site: np.zeros((self.groups, 2 * site.n_heads * site.head_dim + 1))
-            for site in job.sites
+            for site in self.sites
         }
+
+    @classmethod
+    def of(cls, job: Job) -> GroupSums:
+        """Make it for a job.
+
+        Parameters
+        ----------
+        job
+            The job.
+        """
+        return cls(job.sites, len(job.examples))
+
+    @property
+    def groups(self) -> int:
+        """Number of groups."""
+        return min(GROUPS, self.examples)
 
     def summarise(
         self, site: AttentionSite, attention: Tensor, contexts: Tensor, batch: Batch
@@ -114,4 +141,4 @@ class _GroupSums:
     def add(self, site: AttentionSite, examples: NDArray[np.int64], summary: Summary) -> None:
         """Add the examples to their groups."""
         rows = np.concatenate([summary["sums"], summary["squares"], summary["tokens"]], axis=1)
-        np.add.at(self.totals[site], self.group[examples], rows)
+        np.add.at(self.totals[site], examples * self.groups // self.examples, rows)

@@ -11,14 +11,13 @@ import numpy as np
 
 from headtool.errors import HeadtoolError
 
-__all__ = ["checked_scores"]
+__all__ = ["BUGS", "checked_scores"]
 
 T = TypeVar("T")
 
 _LOG = logging.getLogger("headtool")
 
-# What bugs of other people's methods raise. Interrupts and a process that ends stay what they are.
-_BUGS = (
+BUGS = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -30,6 +29,7 @@ _BUGS = (
     TypeError,
     ValueError,
 )
+"""What bugs of other people's methods raise; interrupts and a process that ends are none."""
 
 
 def checked_scores(
@@ -57,7 +57,7 @@ def checked_scores(
     owner = f"method '{name}' ({module})"
     try:
         scored = compute()
-    except _BUGS as error:
+    except BUGS as error:
         if module.startswith("headtool."):
             raise  # a bug of ours
         _LOG.info("%s", traceback.format_exc().rstrip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.engine.observation import Summary, observe
+from headtool.engine.observation import Summary
+from headtool.engine.sharing import ATTENTION
 from headtool.heads import AttentionSite
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr, ratio_of_sums
@@ -61,12 +63,15 @@ class Confidence(Method):
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Take one pass forwards."""
-        return (Passes(forward=1),)
+        return (Passes(forward=1, shared=ATTENTION),)
+
+    def reads(self, job: Job) -> Sequence[_TokenSums]:
+        """Read each token's statistic."""
+        return [_TokenSums(self, job)]
 
     def compute(self, job: Job) -> Scored:
-        """Stream the attention of the data set."""
-        sums = _TokenSums(self, job)
-        observe(job.model, job.examples, [sums], execute=job.execute, progress=job.progress)
+        """Average over tokens."""
+        sums = job.read(_TokenSums)
         score, influence = ratio_of_sums(sums.values, sums.tokens)
         return Scored(score, influence_stderr(influence))
 

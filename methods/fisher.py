@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.engine.differentiation import differentiate
+from headtool.engine.differentiation import Gradients, differentiate
+from headtool.engine.sharing import GRADIENTS, Derivatives
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
 from headtool.methods.base import Job, Method, Scored, option
@@ -93,19 +94,30 @@ class Fisher(Method):
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Take one pass forwards and backwards, of as many examples as are used."""
         used = 1.0 if self.samples is None else min(1.0, self.samples / size.examples)
-        return (Passes(forward=used, backward=used),)
+        shared = GRADIENTS if used == 1 else ""
+        return (Passes(forward=used, backward=used, shared=shared),)
+
+    def reads(self, job: Job) -> Sequence[Derivatives]:
+        """Read the gates' gradients, if all examples are used."""
+        return [] if self._some(job) else [Derivatives()]
+
+    def _some(self, job: Job) -> bool:
+        """Whether only some of the examples are used."""
+        return self.samples is not None and self.samples < len(job.examples)
+
+    def _gradients(self, job: Job) -> Gradients:
+        if not self._some(job):
+            return job.read(Derivatives).gradients
+        rng = np.random.default_rng(job.seed)
+        chosen = np.sort(rng.choice(len(job.examples), self.samples, replace=False))
+        examples = job.examples.take(chosen)
+        return differentiate(job.model, examples, execute=job.execute, progress=job.progress)
 
     def compute(self, job: Job) -> Scored:
-        """Square the gradients of one backward pass over the data."""
+        """Square the gradients."""
         if self.heads is not None:
             job.check_heads("fisher.heads", self.heads)
-        examples = job.examples
-        if self.samples is not None and self.samples < len(examples):
-            rng = np.random.default_rng(job.seed)
-            chosen = np.sort(rng.choice(len(examples), self.samples, replace=False))
-            examples = examples.take(chosen)
-        gradients = differentiate(job.model, examples, execute=job.execute, progress=job.progress)
-        per_unit = job.columns(gradients.per_example)
+        per_unit = job.columns(self._gradients(job).per_example)
         if self.granularity == "batch":
             starts = np.arange(0, len(per_unit), self.batch_size)
             sizes = np.diff([*starts, len(per_unit)])

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headtool.engine.sharing import ATTENTION
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite
 from headtool.methods.base import Job, Method, Scored, option
-from headtool.methods.channels import Moments, score_channels
+from headtool.methods.channels import GroupSums, Moments, score_channels
 from headtool.methods.slices import output_weights
 from headtool.work import Passes, Size
 
@@ -76,10 +78,14 @@ class Flap(Method):
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Take one pass forwards."""
-        return (Passes(forward=1),)
+        return (Passes(forward=1, shared=ATTENTION),)
+
+    def reads(self, job: Job) -> Sequence[GroupSums]:
+        """Read the moments of the heads' channels."""
+        return [GroupSums.of(job)]
 
     def compute(self, job: Job) -> Scored:
-        """Weigh the channels' variances in one forward pass."""
+        """Weigh the channels' variances."""
         columns = {
             handle.site: np.square(output_weights(handle)).sum(axis=2)
             for handle in job.model.handles

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.engine.differentiation import Gradients, differentiate
+from headtool.engine.differentiation import Gradients
+from headtool.engine.sharing import GRADIENTS, Derivatives
 from headtool.errors import HeadtoolError
 from headtool.heads import Sites
 from headtool.methods.base import Job, Method, Scored, option
@@ -94,14 +95,15 @@ class Gradient(Method):
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Take one pass forwards and backwards."""
-        return (Passes(forward=1, backward=1),)
+        return (Passes(forward=1, backward=1, shared=GRADIENTS),)
+
+    def reads(self, job: Job) -> Sequence[Derivatives]:
+        """Read the gates' gradients."""
+        return [Derivatives()]
 
     def compute(self, job: Job) -> Scored:
-        """Score by one backward pass over the data."""
-        gradients = differentiate(
-            job.model, job.examples, execute=job.execute, progress=job.progress
-        )
-        raw, influence = self._raw(job, gradients)
+        """Average the gradients' size."""
+        raw, influence = self._raw(job, job.read(Derivatives).gradients)
         score = raw
         if self.normalize != "none":
             score, influence = _by_layer(score, influence, job.sites)

@@ -10,11 +10,12 @@ from torch import nn
 
 from headtool.attention.gating import SiteHandle
 from headtool.attention.weights import weight_of
+from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite
 from headtool.methods.base import Job
 from headtool.surgery.tracing import trace
 
-__all__ = ["HeadSlices", "head_slices", "output_weights"]
+__all__ = ["HeadSlices", "head_outputs", "head_slices", "output_weights"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,39 @@ def head_slices(job: Job, *, biases: bool) -> dict[AttentionSite, list[HeadSlice
                 inputs.append(HeadSlices(name, axis, mine, heads))
         for handle in unit.handles:
             found[handle.site] = [*inputs, _output(handle)]
+    return found
+
+
+def head_outputs(job: Job) -> dict[AttentionSite, dict[str, NDArray[np.bool_] | None]]:
+    """Find the linear layers before each site's heads, and which head reads which output of them.
+
+    Parameters
+    ----------
+    job
+        The model.
+
+    Returns
+    -------
+    dict
+        By site and name of a layer, booleans [outputs, H]; None for a layer that every head reads.
+
+    Raises
+    ------
+    HeadtoolError
+        If heads differ in something else than the outputs that they read of a layer.
+    """
+    found: dict[AttentionSite, dict[str, NDArray[np.bool_] | None]] = {}
+    for site, parts in head_slices(job, biases=False).items():
+        found[site] = {}
+        for part in parts[:-1]:  # the last is W_O
+            name = part.name.removesuffix(".weight")
+            axis = 0 if isinstance(job.model.module.get_submodule(name), nn.Linear) else 1
+            if part.heads is not None and part.axis != axis:
+                raise HeadtoolError(
+                    f"heads of {job.model.spec} have inputs of {name} of their own, not outputs; "
+                    "choose another method"
+                )
+            found[site][name] = part.heads
     return found
 
 

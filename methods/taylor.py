@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
 
@@ -17,20 +17,22 @@ from headtool.attention.weights import check_trainable
 from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
+from headtool.engine.sharing import GRADIENTS, Derivatives
 from headtool.engine.stepping import Stepping, added
 from headtool.engine.units import Unit, UnitResult, cut, in_order, run_units
 from headtool.errors import HeadtoolError
-from headtool.heads import AttentionSite
+from headtool.heads import AttentionSite, Sites
 from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.estimates import influence_stderr, ratio_of_sums
-from headtool.methods.slices import HeadSlices, head_slices
+from headtool.methods.slices import HeadSlices, head_outputs, head_slices
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.work import Passes, Size
 
 __all__ = ["Taylor"]
 
-_PASSES = Passes(forward=1, backward=1, weights=True)
+_TO_OUTPUTS = Passes(forward=1, backward=1, shared=GRADIENTS)
+_TO_WEIGHTS = Passes(forward=1, backward=1, weights=True)
 
 
 @dataclass(frozen=True)
@@ -85,7 +87,9 @@ class Taylor(Method):
         "where absolute values are taken: of the head's sum, or of every weight",
         choices=("group", "element"),
     )
-    batch_size: int = option(8, "examples in a backward pass; the standard error is over these")
+    batch_size: int = option(
+        8, "consecutive examples in a batch; the standard error of group is over these"
+    )
 
     def check(self) -> None:
         """Refuse batches without examples."""
@@ -93,43 +97,81 @@ class Taylor(Method):
             raise HeadtoolError(f"taylor.batch_size must be at least 1, got {self.batch_size}")
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
-        """Take one pass forwards and backwards, to the weights."""
-        return (_PASSES,)
+        """Take one pass forwards and backwards: for `element`, to the weights."""
+        return (_TO_WEIGHTS if self.granularity == "element" else _TO_OUTPUTS,)
+
+    def reads(self, job: Job) -> Sequence[_Outputs]:
+        """Read the gradients of gates and of all that the projections before them put out."""
+        if self.granularity == "element":
+            return []
+        by_site = head_outputs(job)
+        layers = {name: heads for own in by_site.values() for name, heads in own.items()}
+        return [_Outputs(layers, {site: tuple(own) for site, own in by_site.items()})]
 
     def compute(self, job: Job) -> Scored:
-        """Multiply weights by their gradients, one backward pass a batch."""
+        """Add up weights times gradients."""
         count = len(job.examples)
-        slices = head_slices(job, biases=True)
-        starts = range(0, count, self.batch_size)
-        batches = [np.arange(start, min(start + self.batch_size, count)) for start in starts]
-        products = _by_head if self.granularity == "group" else _by_weight
-        with _differentiable(job.model, slices):
-            done = run_units(
-                cut(batches),
-                lambda: Stepping(
-                    partial(products, job.model, job.examples, slices),
-                    added,
-                    job.model,
-                    job.examples,
-                    "weight gradients",
-                ),
-                label="weight gradients",
-                execute=job.execute,
-                progress=job.progress,
-                work=unit_work(job.examples, _PASSES),
-            )
-            results = (result for _, result in in_order(done))
-            if self.granularity == "element":
-                total = dict(next(results))
-                for result in results:
-                    total = {name: product + result[name] for name, product in total.items()}
-                size = {name: np.abs(product) / count for name, product in total.items()}
-                score = job.columns(_sums(job.model, slices, size))
-                return Scored(score, np.full(len(score), np.nan))
-            per_batch = job.columns(np.stack([result["heads"] for result in results]))
-        sizes = np.array([[len(index)] for index in batches], dtype=np.float64)
-        change, influence = ratio_of_sums(per_batch, np.broadcast_to(sizes, per_batch.shape))
+        starts = np.arange(0, count, self.batch_size)
+        sizes = np.diff([*starts, count])
+        if self.granularity == "element":
+            score = job.columns(_by_element(job, np.split(np.arange(count), starts[1:])) / count)
+            return Scored(score, np.full(len(score), np.nan))
+        per_example = _by_group(job.model.sites, job.read(_Outputs))
+        per_batch = np.add.reduceat(job.columns(per_example), starts, axis=0)
+        counts = np.broadcast_to(sizes[:, None].astype(np.float64), per_batch.shape)
+        change, influence = ratio_of_sums(per_batch, counts)
         return Scored(np.abs(change), influence_stderr(influence))
+
+
+@dataclass
+class _Outputs(Derivatives):
+    """Derivatives of the gates, and of what linear layers put out, by the site that reads it."""
+
+    names: Mapping[AttentionSite, Sequence[str]] = field(default_factory=dict)
+
+
+def _by_group(sites: Sites, read: _Outputs) -> NDArray[np.float64]:
+    """Sum w dL_b/dw over each head's weights, [N, heads of the model], without their gradients.
+
+    What a linear layer puts out, y, is linear in its weights and biases: over those of one output,
+    w dL/dw adds up to y dL/dy. For W_O that is the gate's gradient. Weights that several sites
+    share count with all their uses.
+    """
+    gradients = read.gradients
+    total = np.zeros_like(gradients.per_example)
+    for site, names in read.names.items():
+        columns = sites.columns(site)
+        for name in names:
+            total[:, columns] += gradients.layers[name]
+        for other in sites:
+            if other.projection == site.projection:
+                total[:, columns] += gradients.per_example[:, sites.columns(other)]
+    return total
+
+
+def _by_element(job: Job, batches: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+    """Sum |w dL/dw| over each head's weights, [heads of the model]; L is summed over examples."""
+    slices = head_slices(job, biases=True)
+    with _differentiable(job.model, slices):
+        done = run_units(
+            cut(batches),
+            lambda: Stepping(
+                partial(_by_weight, job.model, job.examples, slices),
+                added,
+                job.model,
+                job.examples,
+                "weight gradients",
+            ),
+            label="weight gradients",
+            execute=job.execute,
+            progress=job.progress,
+            work=unit_work(job.examples, _TO_WEIGHTS),
+        )
+        results = (result for _, result in in_order(done))
+        total = dict(next(results))
+        for result in results:
+            total = {name: product + result[name] for name, product in total.items()}
+    return _sums(job.model, slices, {name: np.abs(product) for name, product in total.items()})
 
 
 _Slices = Mapping[AttentionSite, Sequence[HeadSlices]]
@@ -152,11 +194,6 @@ def _by_weight(model: ModelAdapter, examples: Examples, slices: _Slices, unit: U
         name: _product(weight.detach(), gradient)
         for name, weight, gradient in zip(names, weights, gradients, strict=True)
     }
-
-
-def _by_head(model: ModelAdapter, examples: Examples, slices: _Slices, unit: Unit) -> UnitResult:
-    """The same, summed by head."""
-    return {"heads": _sums(model, slices, _by_weight(model, examples, slices, unit))}
 
 
 def _product(weight: Tensor, gradient: Tensor | None) -> NDArray[np.float64]:

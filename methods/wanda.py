@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from headtool.engine.sharing import ATTENTION
 from headtool.heads import AttentionSite
 from headtool.methods.base import Job, Method, Scored
-from headtool.methods.channels import Moments, score_channels
+from headtool.methods.channels import GroupSums, Moments, score_channels
 from headtool.methods.slices import output_weights
 from headtool.work import Passes, Size
 
@@ -55,10 +57,14 @@ class Wanda(Method):
 
     def cost(self, size: Size) -> tuple[Passes, ...]:
         """Take one pass forwards."""
-        return (Passes(forward=1),)
+        return (Passes(forward=1, shared=ATTENTION),)
+
+    def reads(self, job: Job) -> Sequence[GroupSums]:
+        """Read the moments of the heads' channels."""
+        return [GroupSums.of(job)]
 
     def compute(self, job: Job) -> Scored:
-        """Weigh the channels' sizes in one forward pass."""
+        """Weigh the channels' sizes."""
         columns = {
             handle.site: np.abs(output_weights(handle)).sum(axis=2) for handle in job.model.handles
         }

@@ -59,6 +59,9 @@ class Passes:
         Hypotheses of the search.
     what
         What is done, where a method does several things.
+    shared
+        Which whole pass it is, where methods that read the same share one; else empty. See
+        `headtool.methods.base.Method.reads`.
     """
 
     forward: float = 0.0
@@ -70,6 +73,7 @@ class Passes:
     weights: bool = False
     beam: int = 1
     what: str = ""
+    shared: str = ""
 
     @property
     def weight(self) -> float:

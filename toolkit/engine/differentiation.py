@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
@@ -24,7 +25,10 @@ from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 from headtool.work import Passes
 
-__all__ = ["Gradients", "Rules", "differentiate"]
+__all__ = ["Gradients", "Layers", "Rules", "differentiate"]
+
+Layers = Mapping[str, NDArray[np.bool_] | None]
+"""By name of a linear layer, which heads read each of its outputs, [outputs, H]; None: all do."""
 
 Rules = Callable[[], contextlib.AbstractContextManager[None]]
 """Makes a context in which forward passes get changed gradients."""
@@ -51,6 +55,10 @@ class Gradients:
         Real query tokens of example b at head h's site, shape [N, heads].
     losses
         L_b, shape [N].
+    layers
+        By name of a layer whose outputs y were asked for, ``sum_t y . dL_b/dy`` over the outputs
+        that each head reads, shape [N, H], or over all of them, [N, 1]. For a linear layer that is
+        ``sum w dL_b/dw`` over the weights and biases of these outputs, in all uses of the layer.
     """
 
     sites: Sites
@@ -58,6 +66,7 @@ class Gradients:
     token_magnitude: NDArray[np.float64]
     tokens: NDArray[np.float64]
     losses: NDArray[np.float64]
+    layers: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
 
 
 def differentiate(
@@ -67,6 +76,7 @@ def differentiate(
     gate: float = 1.0,
     fill: Fill | None = None,
     rules: Rules = contextlib.nullcontext,
+    layers: Layers | None = None,
     execute: Executor = in_turn,
     progress: Progress = silent,
 ) -> Gradients:
@@ -88,6 +98,8 @@ def differentiate(
         What closed heads put out, z; None for zero.
     rules
         Makes the context that forward passes run in; it may change gradients.
+    layers
+        Linear layers whose outputs are multiplied by their gradients as well; see `Gradients`.
     execute
         Who runs the units, a batch each.
     progress
@@ -110,11 +122,16 @@ def differentiate(
     sites, count = model.sites, len(examples)
     found = {name: np.zeros((count, sites.n_heads)) for name in _PER_HEAD}
     losses = np.zeros(count)
+    asked = dict(layers or {})
+    products = {
+        name: np.zeros((count, 1 if heads is None else heads.shape[1]))
+        for name, heads in asked.items()
+    }
     with frozen(model.module):
         for unit, result in run_units(
             cut(examples.batches()),
             lambda: Stepping(
-                partial(_gradients, model, examples, gate, fill, rules),
+                partial(_gradients, model, examples, gate, fill, rules, asked),
                 joined(0),
                 model,
                 examples,
@@ -128,7 +145,9 @@ def differentiate(
             losses[unit.examples] = result["losses"]
             for name, values in found.items():
                 values[unit.examples] = result[name]
-    return Gradients(sites, losses=losses, **found)
+            for name, values in products.items():
+                values[unit.examples] = result[f"layer {name}"]
+    return Gradients(sites, losses=losses, layers=products, **found)
 
 
 def _gradients(
@@ -137,6 +156,7 @@ def _gradients(
     gate: float,
     fill: Fill | None,
     rules: Rules,
+    layers: Layers,
     unit: Unit,
 ) -> UnitResult:
     """Differentiate the losses of one batch."""
@@ -153,11 +173,17 @@ def _gradients(
         directions[site] = direction.detach()
         return outputs[site]
 
-    with torch.enable_grad(), rules(), model.intercept(gated, batch):
+    with (
+        torch.enable_grad(),
+        rules(),
+        _outputs_of(model, layers) as uses,
+        model.intercept(gated, batch),
+    ):
         result = finite_forward(model, batch, examples)
-    gradients = torch.autograd.grad(result.losses.sum(), list(outputs.values()), allow_unused=True)
+    seen = [*outputs.values(), *(output for _, output in uses)]
+    gradients = torch.autograd.grad(result.losses.sum(), seen, allow_unused=True)
     found = {name: np.zeros((len(batch), model.sites.n_heads)) for name in _PER_HEAD}
-    for site, gradient in zip(outputs, gradients, strict=True):
+    for site, gradient in zip(outputs, gradients, strict=False):
         real = batch.queries[site.kind].real
         columns = model.sites.columns(site)
         found["tokens"][:, columns] = real.sum(dim=1, keepdim=True).cpu().numpy()
@@ -165,4 +191,52 @@ def _gradients(
             s = (directions[site].double() * gradient.double()).sum(dim=-1) * real[..., None]
             found["per_example"][:, columns] = s.sum(dim=1).cpu().numpy()
             found["token_magnitude"][:, columns] = s.abs().sum(dim=1).cpu().numpy()
+    for name, heads in layers.items():
+        found[f"layer {name}"] = np.zeros((len(batch), 1 if heads is None else heads.shape[1]))
+    time_first = any(handle.layout == "time-first" for handle in model.handles)
+    for (name, output), gradient in zip(uses, gradients[len(outputs) :], strict=True):
+        if gradient is not None:
+            product = output.detach().double() * gradient.double()
+            summed = _by_example(product, len(batch), time_first=time_first).cpu().numpy()
+            heads = layers[name]
+            found[f"layer {name}"] += (
+                summed.sum(axis=1, keepdims=True) if heads is None else summed @ heads
+            )
     return {"losses": result.losses.detach().double().cpu().numpy(), **found}
+
+
+@contextlib.contextmanager
+def _outputs_of(model: ModelAdapter, layers: Layers) -> Iterator[list[tuple[str, Tensor]]]:
+    """Note the outputs of layers in all their uses, so that gradients can be taken of them."""
+    uses: list[tuple[str, Tensor]] = []
+
+    def watch(name: str) -> Callable[..., Tensor]:
+        def note(module: nn.Module, args: Any, output: Tensor) -> Tensor:
+            seen = output if output.requires_grad else output.detach().requires_grad_()
+            uses.append((name, seen))
+            return seen.clone()  # what comes next may change its input in place
+
+        return note
+
+    with contextlib.ExitStack() as stack:
+        for name in layers:
+            part = model.module.get_submodule(name)
+            stack.callback(part.register_forward_hook(watch(name)).remove)
+        yield uses
+
+
+def _by_example(values: Tensor, batch: int, *, time_first: bool) -> Tensor:
+    """Sum a layer's outputs over tokens, [B, outputs]: from [B, T, ...], [T, B, ...] or [B*T, ...].
+
+    Where both could be meant, the layout is that of the model's output projections.
+    """
+    if values.ndim == 2:
+        values = (
+            values.view(-1, batch, values.shape[-1])
+            if time_first
+            else values.view(batch, -1, values.shape[-1])
+        )
+    first = 1 if time_first else 0
+    if values.shape[first] != batch:
+        first = 1 - first
+    return values.transpose(0, first).flatten(1, -2).sum(dim=1)
