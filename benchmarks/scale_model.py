@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from headtool.experiments.planning import ModelCost, Plan
+from headtool.experiments.model_cost import ModelCost
+from headtool.experiments.planning import Plan
 from headtool.work import Passes, Phase
 
 EXAMPLES, LENGTH, BATCH_TOKENS = 1_000, 256, 16_384

@@ -13,7 +13,7 @@ import headtool
 from headtool.engine.metering import Meter
 from headtool.errors import HeadtoolError
 from headtool.experiments.dry_run import COMMANDS
-from headtool.experiments.planning import model_cost
+from headtool.experiments.model_cost import model_cost
 from headtool.models import load_model
 from headtool.schema import TABLES
 from headtool.surgery.costs import count_costs
@@ -90,6 +90,35 @@ def test_scoring_does_what_was_planned(method: str) -> None:
     planned = sum(part.most for part in (phase, *others))
     assert watch.done == {method: round(planned)}
     assert watch.meter.share == 1.0
+
+
+def test_a_pass_that_several_methods_read_is_planned_and_counted_once() -> None:
+    methods = ["confidence", "gradient", "flap", "fisher", "taylor"]
+    plan = headtool.plan("score", methods=methods, limit=24).frame
+    (tokens,) = plan["tokens"].unique()
+    assert plan[["phase", "what", "token_passes_most"]].to_numpy().tolist() == [
+        ["confidence", "for confidence, flap", tokens],
+        ["gradient", "for gradient, fisher, taylor", 2 * tokens],
+    ]
+    watch = Watch()
+    scoring = headtool.score(methods=methods, limit=24, progress=watch)
+    assert watch.done == {"confidence": tokens, "gradient": 2 * tokens} | {
+        name: 0 for name in methods if name in watch.done and watch.done[name] == 0
+    }
+    assert watch.meter.share == 1.0
+    assert all(scoring.seconds[name] > 0 for name in methods)
+
+
+def test_a_comparison_shares_passes_in_every_round() -> None:
+    watch = Watch()
+    given = {"methods": ["gradient", "fisher"], "steps": "50%", "limit": 24, "draws": 1}
+    found = headtool.compare("builtin:nli", **given, stability=2, progress=watch)
+    plan = headtool.plan("compare", "builtin:nli", **given, stability=2).frame
+    most = plan.groupby("phase", sort=False)["token_passes_most"].sum()
+    assert [name for name in most.index if "fisher" in name] == []
+    for name in ("scores.gradient", "again.gradient", "stability"):
+        assert watch.done[name] == pytest.approx(most[name])
+    assert found.settings["passes"] == {"gradient": 2.0, "fisher": 2.0}  # what each takes alone
 
 
 def test_a_comparison_stays_within_its_plan() -> None:

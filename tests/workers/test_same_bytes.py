@@ -155,6 +155,9 @@ COMMANDS: dict[str, Callable[..., Any]] = {
     "score": lambda at, **more: door.score(
         at.bert, at.data, methods=["gradient", "ablation"], batch_tokens=24, **more
     ),
+    "score, shared passes": lambda at, **more: door.score(
+        at.bert, at.data, methods=["taylor", "fisher", "wanda", "flap"], batch_tokens=24, **more
+    ),
     "ablate": lambda at, **more: door.ablate(at.bert, at.data, batch_tokens=24, **more),
     "ablate --all-but-one": lambda at, **more: door.ablate(
         at.bert, at.data, all_but_one=True, rescale=True, batch_tokens=24, **more

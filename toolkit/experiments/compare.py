@@ -194,7 +194,7 @@ def _run(
         with meter.phase("draws"):
             against_random = draw(setup, kept, found, others)
         tables, computed = tabulate(setup, roster, found, halves, others, against_random)
-        computed["passes"] = scoring_passes(plan, list(scores))
+        computed["passes"] = scoring_passes(setup, plan, list(scores))
         comparison = Comparison.from_tables(tables, settings_of(setup, scores, computed))
         if out is None:
             return comparison

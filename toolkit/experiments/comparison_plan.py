@@ -35,24 +35,23 @@ def comparison_plan(setup: Setup) -> Plan:
     first, *others = split.evaluation.values()
     methods, sites = setup.methods, setup.sites
     steps = sum(_inner(family) for family in setup.families) if request.iterative else 0
-    for method in methods:
-        sketch.method(f"scores.{method.name}", method, split.selection, sites, setup.measures)
-        if steps:
-            name = f"scores.{method.name}.steps"
-            sketch.method(name, method, split.selection, sites, setup.measures, times=steps)
+    chosen = [(f"scores.{method.name}", method) for method in methods]
+    sketch.methods(chosen, split.selection, sites, setup.measures)
+    for name, method in chosen if steps else ():
+        sketch.method(f"{name}.steps", method, split.selection, sites, setup.measures, times=steps)
     share = _single_share(setup)
     if setup.name == "compare":
         _filling(setup, sketch, "singles")
         sketch.masks("singles", sites.n_heads, first, setup.measures, share=share)
-        for method in methods:
-            if _shares_masks(method, setup):
-                continue
-            name = f"again.{method.name}"
-            scorer = method.scores_only()
-            sketch.method(name, scorer, first, sites, setup.measures)
-            if request.iterative:
-                inner = _inner(setup.families[0])
-                sketch.method(f"{name}.steps", scorer, first, sites, setup.measures, times=inner)
+        again = [
+            (f"again.{method.name}", method.scores_only())
+            for method in methods
+            if not _shares_masks(method, setup)
+        ]
+        sketch.methods(again, first, sites, setup.measures)
+        for name, method in again if request.iterative else ():
+            inner = _inner(setup.families[0])
+            sketch.method(f"{name}.steps", method, first, sites, setup.measures, times=inner)
     _filling(setup, sketch, "curves")
     sketch.masks("curves", _curve_masks(setup), first, setup.measures)
     for name in request.beside:
@@ -63,23 +62,23 @@ def comparison_plan(setup: Setup) -> Plan:
         name = f"singles.{number}"
         sketch.masks(name, sites.n_heads, examples, setup.measures, share=share)
     if request.stability:
-        inner = 1 + (_inner(setup.families[0]) if request.iterative else 0)
-        for method in methods:
-            if not _shares_masks(method, setup) or request.iterative:
-                times = request.stability * inner / 2
-                scorer = method.scores_only()
-                sketch.method(
-                    "stability", scorer, split.selection, sites, setup.measures, times=times
-                )
+        halves = request.stability / 2
+        scorers = [
+            ("stability", method.scores_only())
+            for method in methods
+            if not _shares_masks(method, setup) or request.iterative
+        ]
+        sketch.methods(scorers, split.selection, sites, setup.measures, times=halves)
+        for name, method in scorers if request.iterative else ():
+            times = halves * _inner(setup.families[0])
+            sketch.method(name, method, split.selection, sites, setup.measures, times=times)
     for replicate in setup.replicates:
         part = replicate.split
-        for method in methods:
-            sketch.method("replicates", method, part.selection, sites, setup.measures)
-            if request.iterative:
-                inner = _inner(setup.families[0])
-                sketch.method(
-                    "replicates", method, part.selection, sites, setup.measures, times=inner
-                )
+        scorers = [("replicates", method.scores_only()) for method in methods]
+        sketch.methods(scorers, part.selection, sites, setup.measures)
+        for name, method in scorers if request.iterative else ():
+            times = _inner(setup.families[0])
+            sketch.method(name, method, part.selection, sites, setup.measures, times=times)
         own = len(methods) + _random_masks(setup)
         masks = _inner(setup.families[0]) * own
         sketch.masks("replicates", masks, part.first, setup.measures)
@@ -89,13 +88,15 @@ def comparison_plan(setup: Setup) -> Plan:
     return sketch.plan()
 
 
-def scoring_passes(plan: Plan, methods: Sequence[str]) -> dict[str, float | None]:
-    """Say how many forward passes over the selection examples scoring by each method takes.
+def scoring_passes(setup: Setup, plan: Plan, methods: Sequence[str]) -> dict[str, float | None]:
+    """Say how many forward passes over the selection examples scoring by each method takes alone.
 
     Parameters
     ----------
+    setup
+        What the comparison works on.
     plan
-        The plan of the comparison.
+        Its plan.
     methods
         Names of methods.
 
@@ -104,11 +105,18 @@ def scoring_passes(plan: Plan, methods: Sequence[str]) -> dict[str, float | None
     dict
         By method, backward passes counted as forward ones; at most, and None where nobody knows.
     """
+    measures = setup.measures
+    size = size_of(
+        *(setup.model, setup.split.selection, setup.sites, measures.metric), measures.search
+    )
     found: dict[str, float | None] = {}
-    for method in methods:
-        own = (f"scores.{method}", f"scores.{method}.steps")
-        passes = sum(part.passes.weight for part in plan.phases if part.name in own)
-        found[method] = None if own[0] in plan.unknown else round(passes, 3)
+    for method in setup.methods:
+        if method.name in methods:
+            own = method.cost(size)
+            steps = [part for part in plan.phases if part.name == f"scores.{method.name}.steps"]
+            again = sum(part.passes.weight for part in steps)
+            passes = None if own is None else sum(one.weight for one in own) + again
+            found[method.name] = None if passes is None else round(passes, 3)
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from headtool.engine.counting import phase_of, size_of
 from headtool.engine.measurement import Measures
 from headtool.engine.metering import Meter
+from headtool.experiments.model_cost import ModelCost, model_cost
 from headtool.heads import Sites
 from headtool.methods.base import Method
 from headtool.models.base import ModelAdapter
@@ -25,68 +26,9 @@ from headtool.work import Passes, Phase
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["ModelCost", "Plan", "Planned", "Sketch", "begin", "model_cost"]
+__all__ = ["Plan", "Planned", "Sketch", "begin"]
 
-_KEPT = 34  # bytes a token and unit of width that a layer keeps in half precision for the backward
-_MAPS = 5  # the same for each pair of tokens and head (Korthikanti et al. 2022, eq. 2)
 _QUICK = 0.5  # seconds; where one example takes longer than this, no whole batch is timed
-
-
-@dataclass(frozen=True)
-class ModelCost:
-    """What one forward pass of a model takes.
-
-    Attributes
-    ----------
-    spec
-        The model.
-    device
-        Where it is.
-    parameters, bytes
-        Number and size of its weights.
-    linear
-        Weights that take part in matrix products: each costs two operations a token.
-    width
-        Channels of all heads together, over all layers: each costs four operations for every pair
-        of tokens.
-    heads, layers
-        Heads, and sites that they belong to.
-    outputs
-        Largest number of outputs of any layer, such as the size of the vocabulary.
-    """
-
-    spec: str
-    device: str
-    parameters: int
-    bytes: int
-    linear: int
-    width: int
-    heads: int
-    layers: int
-    outputs: int
-
-    def flops(self, length: float) -> float:
-        """Operations of a forward pass for a token of an example of `length` tokens."""
-        return 2.0 * self.linear + 4.0 * self.width * length
-
-    def memory(self, batch_tokens: int, length: float, *, backward: bool) -> float:
-        """Estimate the peak memory in bytes: weights, what a batch keeps, and its outputs.
-
-        Parameters
-        ----------
-        batch_tokens
-            Tokens in a batch.
-        length
-            Tokens of an example.
-        backward
-            Whether gradients are taken, for which every layer keeps what it computed.
-        """
-        wide = self.bytes / max(1, self.parameters) / 2  # against half precision
-        hidden = self.width / max(1, self.layers)
-        heads = self.heads / max(1, self.layers)
-        layer = batch_tokens * (_KEPT * hidden + _MAPS * heads * length) * wide
-        outputs = batch_tokens * self.outputs * 4 * (3 if backward else 2)
-        return self.bytes + layer * (self.layers if backward else 1) + outputs
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,14 +230,47 @@ class Sketch:
         times
             How often.
         """
+        self.methods([(name, method)], examples, sites, measures, times=times)
+
+    def methods(
+        self,
+        methods: Sequence[tuple[str, Method]],
+        examples: Examples,
+        sites: Sites,
+        measures: Measures,
+        *,
+        times: float = 1.0,
+    ) -> None:
+        """Add what methods declare that share passes: such a pass counts for the first of them.
+
+        Parameters
+        ----------
+        methods
+            The methods, each after the name of its phase.
+        examples, sites, measures, times
+            As for `method`.
+        """
         size = size_of(self.model, examples, sites, measures.metric, measures.search)
-        declared = method.cost(size)
-        if declared is None:
-            self._unknown.append(name)
-            return
-        for passes in declared:
-            masks = round(max(passes.forward, passes.decoded)) if not passes.backward else 0
-            self.add(name, passes.times(times), examples, masks=masks)
+        declared = [method.cost(size) for _, method in methods]
+        planned: set[Passes] = set()
+        for (name, _), own in zip(methods, declared, strict=True):
+            if own is None:
+                self._unknown.append(name)
+            for passes in own or ():
+                if passes in planned:
+                    continue
+                masks = round(max(passes.forward, passes.decoded)) if not passes.backward else 0
+                made = passes.times(times)
+                if passes.shared:
+                    planned.add(passes)
+                    readers = [
+                        method.name
+                        for (_, method), theirs in zip(methods, declared, strict=True)
+                        if passes in (theirs or ())
+                    ]
+                    what = f"for {', '.join(readers)}" if len(readers) > 1 else passes.what
+                    made = replace(made, what=what)
+                self.add(name, made, examples, masks=masks)
 
     def plan(self) -> Plan:
         """Return the plan."""
@@ -340,41 +315,6 @@ def begin(
     if told is not None:
         told(plan, lambda: plan if data is None else plan.timed(model, data))
     return Meter(plan.phases, progress)
-
-
-def model_cost(model: ModelAdapter) -> ModelCost:
-    """Count what a forward pass of a model takes, from the shapes of its weights.
-
-    Every weight of a linear layer takes a multiplication and an addition for each token, so do the
-    scores and the sums of attention for each pair of tokens. Embeddings that are looked up cost
-    nothing. Norms and activations are left out.
-    """
-    from torch import nn
-
-    weights = list(model.module.parameters())
-    looked_up = {
-        id(part.weight) for part in model.module.modules() if isinstance(part, nn.Embedding)
-    }
-    linear = outputs = 0
-    for part in model.module.modules():
-        for weight in part.parameters(recurse=False):
-            if weight.ndim != 2 or isinstance(part, nn.Embedding):
-                continue
-            linear += weight.numel()
-            # A vocabulary that is shared with the embeddings counts as what it is here: outputs.
-            is_output = id(weight) in looked_up or isinstance(part, nn.Linear)
-            outputs = max(outputs, weight.shape[0] if is_output else 0)
-    return ModelCost(
-        model.spec,
-        str(model.device),
-        sum(weight.numel() for weight in weights),
-        sum(weight.numel() * weight.element_size() for weight in weights),
-        linear,
-        sum(site.n_heads * site.head_dim for site in model.sites),
-        model.sites.n_heads,
-        len(model.sites),
-        outputs if model.task in ("causal-lm", "masked-lm", "seq2seq") else len(model.labels) or 1,
-    )
 
 
 def _speed(model: ModelAdapter, examples: Examples) -> float:

@@ -272,8 +272,9 @@ def _chosen(
         title,
     )
     found = {}
+    reader = now.reader(roster.methods)
     for method in roster.methods:
-        work = partial(choose_once, setup, kept, now, method)
+        work = partial(choose_once, setup, kept, now, method, reader)
         chosen = roster.attempt(title, method, work, f"is not compared with {rep.spec}")
         if chosen is not None:
             found[method.name] = chosen

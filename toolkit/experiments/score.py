@@ -28,7 +28,8 @@ from headtool.experiments.stages import Stages, stages
 from headtool.heads import Kind, head_name
 from headtool.masks.order import families
 from headtool.methods import get_method
-from headtool.methods.base import Method
+from headtool.methods.base import Method, Reader
+from headtool.methods.sharing import SharedPasses
 from headtool.metrics import metric_of_model
 from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
@@ -55,7 +56,7 @@ class Scoring:
     results
         The scores of each method, in the order that was asked for.
     seconds
-        How long each method took, by name.
+        How long each method took, by name; a pass that several read counts in equal parts.
     folder
         The run directory; None where none was asked for.
     """
@@ -98,6 +99,8 @@ def score(
     progress: Progress = silent,
 ) -> Scoring:
     """Score the attention heads of a model with one or more methods.
+
+    Passes over the examples that several methods read are made once.
 
     Parameters
     ----------
@@ -182,18 +185,21 @@ def score(
     )
     sketch = Sketch("score", adapter)
     measures = resolve(adapter, metric)
-    for scorer in chosen:
-        sketch.method(scorer.name, scorer, examples, sites, measures)
-        if family is not None:
-            again = max(0, len(family.budgets) - 2)
+    sketch.methods([(scorer.name, scorer) for scorer in chosen], examples, sites, measures)
+    if family is not None:
+        again = max(0, len(family.budgets) - 2)
+        for scorer in chosen:
             name = f"{scorer.name}.steps"
             sketch.method(name, scorer.scores_only(), examples, sites, measures, times=again)
     meter = begin(progress, sketch.plan(), adapter, examples)
     results: list[HeadScores] = []
     seconds: dict[str, float] = {}
+    shared = SharedPasses(chosen)
     with open_workers(workers) as execute, stages(folder, description, force=force) as kept:
 
-        def scored(by: Method, place: str, execute: Executor) -> HeadScores:
+        def scored(
+            by: Method, place: str, execute: Executor, reader: Reader | None = None
+        ) -> HeadScores:
             return by.score(
                 adapter,
                 examples,
@@ -203,13 +209,14 @@ def score(
                 execute=execute,
                 progress=meter,
                 keep=partial(_keep, kept, place),
+                reader=reader,
             )
 
         try:
             for scorer in chosen:
                 started = time.perf_counter()
                 with meter.phase(scorer.name):
-                    found = scored(scorer, scorer.name, execute)
+                    found = scored(scorer, scorer.name, execute, shared)
                 if family is not None:
 
                     def rescore(gone: int, scorer: Method = scorer) -> HeadScores:
@@ -235,6 +242,7 @@ def score(
             raise
         if folder is not None:
             _write(folder, results, command, kept.folder, meter.record(), force=force)
+    seconds = {name: spent + shared.owed[name] for name, spent in seconds.items()}
     return Scoring(tuple(results), seconds, folder)
 
 

@@ -21,7 +21,8 @@ from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages
 from headtool.masks.curves import closed_in_order
 from headtool.masks.order import Family
-from headtool.methods.base import Method
+from headtool.methods.base import Method, Reader
+from headtool.methods.sharing import SharedPasses
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.progress import labelled, phase
@@ -88,6 +89,14 @@ class ScoringRound:
         """The same on the examples that evaluate, which shows how much that would flatter."""
         title = "score the evaluation examples"
         return cls("again", title, setup.model, setup.split.first, setup.request.seed)
+
+    def scorer(self, method: Method) -> Method:
+        """The method as this round uses it: a run's tables are those of the first round."""
+        return method if self.name == _FIRST else method.scores_only()
+
+    def reader(self, methods: Sequence[Method]) -> SharedPasses:
+        """What makes the passes that the round's methods share; for one time."""
+        return SharedPasses([self.scorer(method) for method in methods])
 
     def label(self, method: str) -> str:
         """What progress is reported as."""
@@ -219,7 +228,8 @@ def choose(
     HeadtoolError
         If no method is left, or the model cannot be scored at all.
     """
-    scores = roster.all(now.title, partial(_scores, setup, kept, now))
+    reader = now.reader(roster.methods)
+    scores = roster.all(now.title, partial(_scores, setup, kept, now, reader=reader))
     orders = {}
     for family in families:
 
@@ -238,7 +248,7 @@ def choose(
 
 
 def choose_once(
-    setup: Setup, kept: Stages, now: ScoringRound, method: Method
+    setup: Setup, kept: Stages, now: ScoringRound, method: Method, reader: Reader
 ) -> tuple[HeadScores, Closed]:
     """Let one method score all heads and choose which to close.
 
@@ -248,8 +258,10 @@ def choose_once(
         As for `choose`.
     method
         The method.
+    reader
+        What `ScoringRound.reader` made for all methods of the round.
     """
-    scores, family = _scores(setup, kept, now, method), setup.families[0]
+    scores, family = _scores(setup, kept, now, method, reader=reader), setup.families[0]
     order = _order(setup, kept, now, family, method, scores)
     return scores, closed_in_order(order, family.budgets, family.sites.n_heads)
 
@@ -261,14 +273,15 @@ def _scores(
     method: Method,
     family: Family | None = None,
     gone: int = 0,
+    *,
+    reader: Reader | None = None,
 ) -> HeadScores:
     """Scores of all heads; or of a family's, while some of these are closed."""
     closing = family is not None
     suffix = f".{family.kind}.{gone}" if family is not None else ""
     stage = f"{now.name}.{method.name}{suffix}"
     all_stage = f"{_FIRST}.{method.name}.masks"
-    # Tables of the run are those of the first round, of the whole model.
-    scorer = method.scores_only() if closing or now.name != _FIRST else method
+    scorer = method.scores_only() if closing else now.scorer(method)
 
     def measured(*arguments: Any, **settings: Any) -> Measured:
         return kept.measure(
@@ -286,6 +299,7 @@ def _scores(
             measure=measured,
             execute=in_turn if closing else kept.execute,  # only this process has them closed
             keep=lambda part, compute: kept.keep(f"{stage}.{part}", compute),
+            reader=reader,
         )
 
     with phase(kept.progress, stage):

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.errors import HeadtoolError, unknown
 from headtool.experiments.inputs import ModelSource, open_model
-from headtool.experiments.planning import Plan, begin, model_cost
+from headtool.experiments.model_cost import model_cost
+from headtool.experiments.planning import Plan, begin
 from headtool.heads import HeadMask
 from headtool.masks.selection import from_file
 from headtool.models.base import ModelAdapter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +22,6 @@ from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages
 from headtool.masks.curves import layers_of
 from headtool.masks.order import Family
-from headtool.methods.base import Method
 from headtool.results.scores import HeadScores
 
 if TYPE_CHECKING:
@@ -108,31 +107,33 @@ def subsample(setup: Setup, kept: Stages, roster: Roster) -> Subsampled:
         )
         for number, half in enumerate(halves, start=1)
     ]
-    scores: dict[str, list[pd.DataFrame]] = {}
+    found = _chosen(setup, kept, roster, rounds)
     stays: dict[str, dict[int, NDArray[np.bool_]]] = {}
-    for method in roster.methods if rounds else ():
-        found = _chosen(setup, kept, roster, method, rounds)
-        if found is None:
-            continue
-        scores[method.name] = [one.frame for one, _ in found]
-        closed = np.array([rows for _, rows in found])
-        stays[method.name] = {
+    for name, chosen in found.items():
+        closed = np.array([rows for _, rows in chosen])
+        stays[name] = {
             budget: ~closed[:, place] for place, budget in enumerate(setup.families[0].budgets)
         }
+    scores = {name: [one.frame for one, _ in chosen] for name, chosen in found.items()}
     return Subsampled(scores, stays, len(whole) // 2, request.iterative)
 
 
 def _chosen(
-    setup: Setup, kept: Stages, roster: Roster, method: Method, rounds: list[ScoringRound]
-) -> list[tuple[HeadScores, Closed]] | None:
-    """What one method selects on every half; None if it fails on one."""
-    found = []
+    setup: Setup, kept: Stages, roster: Roster, rounds: Sequence[ScoringRound]
+) -> dict[str, list[tuple[HeadScores, Closed]]]:
+    """What methods select on every half; without those that fail on one."""
+    found: dict[str, list[tuple[HeadScores, Closed]]]
+    found = {method.name: [] for method in roster.methods if rounds}
     for now in rounds:
-        work = partial(choose_once, setup, kept, now, method)
-        chosen = roster.attempt(now.title, method, work, "has no stability")
-        if chosen is None:
-            return None
-        found.append(chosen)
+        left = [method for method in roster.methods if method.name in found]
+        reader = now.reader(left)
+        for method in left:
+            work = partial(choose_once, setup, kept, now, method, reader)
+            chosen = roster.attempt(now.title, method, work, "has no stability")
+            if chosen is None:
+                del found[method.name]
+            else:
+                found[method.name].append(chosen)
     return found
 
 

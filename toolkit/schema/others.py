@@ -31,7 +31,11 @@ OTHERS = (
         "`headtool COMMAND --dry-run`, `headtool.plan`; in no run",
         (
             string("phase", "name of the part; a method's begins with `scores.` in a comparison"),
-            string("what", "what is done, where the part has several things to do; or empty"),
+            string(
+                "what",
+                "what is done, where the part has several things to do; for which methods, if "
+                "several read the same pass; or empty",
+            ),
             integer("examples", "examples", "that the passes are over"),
             integer("tokens", "tokens", "of these examples, without padding"),
             number("forward", "passes", "forward passes over all of the examples, at most"),
