@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.engine.observation import Summary
+from headtool.engine.observation import Statistic, Summary
 from headtool.heads import AttentionSite, Sites
 from headtool.methods.base import Job
 from headtool.models.examples import Batch
 
-__all__ = ["GROUPS", "GroupSums", "Moments", "score_channels"]
+__all__ = ["GROUPS", "Moments", "channel_moments", "score_channels"]
 
 GROUPS = 20
 """Into how many groups examples are divided for a jackknife."""
@@ -42,6 +42,17 @@ class Moments:
         return variance
 
 
+def channel_moments(job: Job) -> Sequence[Statistic]:
+    """What a method's `reads` asks for, for `score_channels`.
+
+    Parameters
+    ----------
+    job
+        The sites, and the data set.
+    """
+    return [_GroupSums(job.sites, len(job.examples))]
+
+
 def score_channels(
     job: Job, score: Callable[[AttentionSite, Moments], NDArray[np.float64]]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -50,7 +61,7 @@ def score_channels(
     Parameters
     ----------
     job
-        The sites, and the `GroupSums` that were read.
+        The sites, and what `channel_moments` asked for.
     score
         Takes a site and its moments; returns the scores of its heads, [H].
 
@@ -61,7 +72,7 @@ def score_channels(
         groups of consecutive examples (over single examples if there are fewer); NaN for one
         example.
     """
-    sums = job.read(GroupSums)
+    sums = job.read(_GroupSums)
     scores = np.zeros(job.sites.n_heads)
     stderrs = np.full(job.sites.n_heads, np.nan)
     for site in job.sites:
@@ -85,7 +96,7 @@ def _moments(total: NDArray[np.float64], site: AttentionSite) -> Moments:
 
 
 @dataclass
-class GroupSums:
+class _GroupSums:
     """Statistic for `observe`: per group of examples, the channels' sums, squares, and tokens.
 
     Attributes
@@ -107,17 +118,6 @@ class GroupSums:
             site: np.zeros((self.groups, 2 * site.n_heads * site.head_dim + 1))
             for site in self.sites
         }
-
-    @classmethod
-    def of(cls, job: Job) -> GroupSums:
-        """Make it for a job.
-
-        Parameters
-        ----------
-        job
-            The job.
-        """
-        return cls(job.sites, len(job.examples))
 
     @property
     def groups(self) -> int:

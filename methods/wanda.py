@@ -9,10 +9,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from headtool.engine.observation import Statistic
 from headtool.engine.sharing import ATTENTION
 from headtool.heads import AttentionSite
 from headtool.methods.base import Job, Method, Scored
-from headtool.methods.channels import GroupSums, Moments, score_channels
+from headtool.methods.channels import Moments, channel_moments, score_channels
 from headtool.methods.slices import output_weights
 from headtool.work import Passes, Size
 
@@ -59,9 +60,9 @@ class Wanda(Method):
         """Take one pass forwards."""
         return (Passes(forward=1, shared=ATTENTION),)
 
-    def reads(self, job: Job) -> Sequence[GroupSums]:
+    def reads(self, job: Job) -> Sequence[Statistic]:
         """Read the moments of the heads' channels."""
-        return [GroupSums.of(job)]
+        return channel_moments(job)
 
     def compute(self, job: Job) -> Scored:
         """Weigh the channels' sizes."""
