@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 from headtool.attention.gating import SiteHandle
 from headtool.attention.weights import weight_of
-from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite
 from headtool.methods.base import Job
+from headtool.models.base import ModelAdapter
 from headtool.surgery.tracing import trace
 
 __all__ = ["HeadSlices", "head_outputs", "head_slices", "output_weights"]
@@ -91,7 +95,7 @@ def head_slices(job: Job, *, biases: bool) -> dict[AttentionSite, list[HeadSlice
     return found
 
 
-def head_outputs(job: Job) -> dict[AttentionSite, dict[str, NDArray[np.bool_] | None]]:
+def head_outputs(job: Job) -> dict[AttentionSite, dict[str, NDArray[np.bool_] | None]] | None:
     """Find the linear layers before each site's heads, and which head reads which output of them.
 
     Parameters
@@ -101,13 +105,10 @@ def head_outputs(job: Job) -> dict[AttentionSite, dict[str, NDArray[np.bool_] | 
 
     Returns
     -------
-    dict
+    dict or None
         By site and name of a layer, booleans [outputs, H]; None for a layer that every head reads.
-
-    Raises
-    ------
-    HeadtoolError
-        If heads differ in something else than the outputs that they read of a layer.
+        No dict at all where this does not say it: heads differ in what goes into a layer, or one
+        has other outputs than a vector for each token, such as those for distances in DeBERTa.
     """
     found: dict[AttentionSite, dict[str, NDArray[np.bool_] | None]] = {}
     for site, parts in head_slices(job, biases=False).items():
@@ -116,12 +117,25 @@ def head_outputs(job: Job) -> dict[AttentionSite, dict[str, NDArray[np.bool_] | 
             name = part.name.removesuffix(".weight")
             axis = 0 if isinstance(job.model.module.get_submodule(name), nn.Linear) else 1
             if part.heads is not None and part.axis != axis:
-                raise HeadtoolError(
-                    f"heads of {job.model.spec} have inputs of {name} of their own, not outputs; "
-                    "choose another method"
-                )
+                return None
             found[site][name] = part.heads
-    return found
+    by_token = _by_token(job.model, {name for own in found.values() for name in own})
+    return found if by_token else None
+
+
+def _by_token(model: ModelAdapter, layers: Collection[str]) -> bool:
+    """Whether layers put out a vector for each token of each example."""
+    probe, seen = model.probe(model.module), set()
+
+    def note(module: nn.Module, args: Any, output: Tensor) -> None:
+        seen.add(output.numel() // output.shape[-1])
+
+    with contextlib.ExitStack() as stack, torch.no_grad():
+        for name in layers:
+            part = model.module.get_submodule(name)
+            stack.callback(part.register_forward_hook(note).remove)
+        probe.run()
+    return seen <= {probe.batch * length for length in probe.lengths}
 
 
 def _output(handle: SiteHandle) -> HeadSlices:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import ClassVar
@@ -102,9 +102,9 @@ class Taylor(Method):
 
     def reads(self, job: Job) -> Sequence[_Outputs]:
         """Read the gradients of gates and of all that the projections before them put out."""
-        if self.granularity == "element":
+        by_site = head_outputs(job) if self.granularity == "group" else None
+        if by_site is None:
             return []
-        by_site = head_outputs(job)
         layers = {name: heads for own in by_site.values() for name, heads in own.items()}
         return [_Outputs(layers, {site: tuple(own) for site, own in by_site.items()})]
 
@@ -112,14 +112,18 @@ class Taylor(Method):
         """Add up weights times gradients."""
         count = len(job.examples)
         starts = np.arange(0, count, self.batch_size)
-        sizes = np.diff([*starts, count])
+        batches = np.split(np.arange(count), starts[1:])
         if self.granularity == "element":
-            score = job.columns(_by_element(job, np.split(np.arange(count), starts[1:])) / count)
+            score = job.columns(_by_element(job, batches)) / count
             return Scored(score, np.full(len(score), np.nan))
-        per_example = _by_group(job.model.sites, job.read(_Outputs))
-        per_batch = np.add.reduceat(job.columns(per_example), starts, axis=0)
-        counts = np.broadcast_to(sizes[:, None].astype(np.float64), per_batch.shape)
-        change, influence = ratio_of_sums(per_batch, counts)
+        if job.readings:
+            per_example = _by_group(job.model.sites, job.read(_Outputs))
+            per_batch = np.add.reduceat(per_example, starts, axis=0)
+        else:
+            per_batch = np.stack([result["heads"] for result in _run(job, batches, _by_head)])
+        sizes = np.array([[len(index)] for index in batches], dtype=np.float64)
+        counts = np.broadcast_to(sizes, (len(batches), job.sites.n_heads))
+        change, influence = ratio_of_sums(job.columns(per_batch), counts)
         return Scored(np.abs(change), influence_stderr(influence))
 
 
@@ -135,7 +139,8 @@ def _by_group(sites: Sites, read: _Outputs) -> NDArray[np.float64]:
 
     What a linear layer puts out, y, is linear in its weights and biases: over those of one output,
     w dL/dw adds up to y dL/dy. For W_O that is the gate's gradient. Weights that several sites
-    share count with all their uses.
+    share count with all their uses. (Models for which `head_outputs` has no answer take gradients
+    of weights.)
     """
     gradients = read.gradients
     total = np.zeros_like(gradients.per_example)
@@ -151,12 +156,23 @@ def _by_group(sites: Sites, read: _Outputs) -> NDArray[np.float64]:
 
 def _by_element(job: Job, batches: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
     """Sum |w dL/dw| over each head's weights, [heads of the model]; L is summed over examples."""
+    total: dict[str, NDArray[np.float64]] = {}
+    for result in _run(job, batches, _by_weight):
+        total = {name: product + total.get(name, 0) for name, product in result.items()}
+    sizes = {name: np.abs(product) for name, product in total.items()}
+    return _sums(job.model, head_slices(job, biases=True), sizes)
+
+
+def _run(
+    job: Job, batches: Sequence[NDArray[np.int64]], work: Callable[..., UnitResult]
+) -> Iterator[UnitResult]:
+    """Make a backward pass to the weights for each batch, and yield what `work` makes of them."""
     slices = head_slices(job, biases=True)
     with _differentiable(job.model, slices):
         done = run_units(
             cut(batches),
             lambda: Stepping(
-                partial(_by_weight, job.model, job.examples, slices),
+                partial(work, job.model, job.examples, slices),
                 added,
                 job.model,
                 job.examples,
@@ -167,11 +183,7 @@ def _by_element(job: Job, batches: Sequence[NDArray[np.int64]]) -> NDArray[np.fl
             progress=job.progress,
             work=unit_work(job.examples, _TO_WEIGHTS),
         )
-        results = (result for _, result in in_order(done))
-        total = dict(next(results))
-        for result in results:
-            total = {name: product + result[name] for name, product in total.items()}
-    return _sums(job.model, slices, {name: np.abs(product) for name, product in total.items()})
+        yield from (result for _, result in in_order(done))
 
 
 _Slices = Mapping[AttentionSite, Sequence[HeadSlices]]
@@ -194,6 +206,11 @@ def _by_weight(model: ModelAdapter, examples: Examples, slices: _Slices, unit: U
         name: _product(weight.detach(), gradient)
         for name, weight, gradient in zip(names, weights, gradients, strict=True)
     }
+
+
+def _by_head(model: ModelAdapter, examples: Examples, slices: _Slices, unit: Unit) -> UnitResult:
+    """The same, summed by head."""
+    return {"heads": _sums(model, slices, _by_weight(model, examples, slices, unit))}
 
 
 def _product(weight: Tensor, gradient: Tensor | None) -> NDArray[np.float64]:
