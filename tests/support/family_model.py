@@ -43,9 +43,11 @@ class FamilyModel(ModelAdapter):
     def collate(self, examples: Examples, index: NDArray[np.int64]) -> Batch:
         rows = torch.tensor([examples.rows[i]["row"] for i in index])
         chosen = {key: value[rows] for key, value in self.all_inputs.items()}
-        real = torch.ones(len(rows), 5, dtype=torch.bool)
-        queries = Queries(real, ~real, ~real)
-        kinds = dict.fromkeys(self.sites.kinds, queries)
+        kinds = {}
+        for kind in self.sites.kinds:
+            target = chosen.get("decoder_input_ids") if kind != "enc-self" else None
+            real = torch.ones(len(rows), 5 if target is None else target.shape[1], dtype=torch.bool)
+            kinds[kind] = Queries(real, ~real, ~real)
         return Batch(index, chosen, torch.zeros(len(rows)), kinds)
 
     def forward(self, batch: Batch, *, label_smoothing: float = 0.0) -> Forward:
