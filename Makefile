@@ -98,9 +98,10 @@ format: $(INSTALLED) ## write the format and the fixes that ruff can make
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-tables: $(INSTALLED) ## write docs/tables.md and the catalogue of methods again
+tables: $(INSTALLED) ## write docs/tables.md, the catalogue of methods and the schema of study files again
 	$(BIN)/python -m headtool.schema > docs/tables.md
 	$(BIN)/python -m headtool.methods > methods/catalogue.json
+	$(BIN)/python -m headtool.studies > toolkit/studies/study.schema.json
 
 # The tutorials run on the built-in models; what they put out is kept in build/docs until something changes.
 docs: export NO_MKDOCS_2_WARNING := 1

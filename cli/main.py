@@ -28,6 +28,7 @@ from headtool.cli import (
     show,
     significance,
     speed,
+    study,
     validate,
 )
 from headtool.cli.console import complain, note, this_command
@@ -115,9 +116,15 @@ app.command("validate", epilog=validate.EXAMPLES)(validate.validate)
 app.command("show", epilog=show.EXAMPLES)(show.show)
 app.command("env", epilog=env.EXAMPLES)(env.env)
 
+studies = typer.Typer(cls=_Commands, help=study.HELP, no_args_is_help=True)
+studies.command("init", epilog=study.EXAMPLES)(study.init)
+studies.command("run", epilog=study.EXAMPLES)(study.run)
+studies.command("status", epilog=study.EXAMPLES)(study.status)
+app.add_typer(studies, name="study", epilog=study.EXAMPLES)
+
 
 # A docstring's line breaks would stay in the help text, at any width of the terminal.
-for _command in app.registered_commands:
+for _command in (*app.registered_commands, *studies.registered_commands):
     _paragraphs = inspect.cleandoc(_command.callback.__doc__ or "").split("\n\n")
     _command.help = "\n\n".join(" ".join(lines.split()) for lines in _paragraphs)
 

@@ -60,7 +60,11 @@ if TYPE_CHECKING:
     from headtool.results.progress_bar import ProgressBar
     from headtool.results.runs import Run, read_run
     from headtool.results.scores import HeadScores
+    from headtool.results.studies import Study
     from headtool.searching import Search
+    from headtool.studies.dry_run import StudyCost, plan_study
+    from headtool.studies.running import study
+    from headtool.studies.status import StudyStatus, study_status
     from headtool.workers.pool import Workers
 
 __all__ = [
@@ -93,6 +97,9 @@ __all__ = [
     "Setup",
     "Shown",
     "Speed",
+    "Study",
+    "StudyCost",
+    "StudyStatus",
     "TextData",
     "Validation",
     "Verdicts",
@@ -120,6 +127,7 @@ __all__ = [
     "method_of_run",
     "observe",
     "plan",
+    "plan_study",
     "prune",
     "read_run",
     "roles",
@@ -128,6 +136,8 @@ __all__ = [
     "set_up",
     "show",
     "speed",
+    "study",
+    "study_status",
     "test",
     "test_as",
     "validate",
@@ -163,6 +173,9 @@ _HOMES = {
     "Shown": "headtool.experiments.showing",
     "SequentialAblation": "headtool.experiments.sequential",
     "Speed": "headtool.experiments.speed",
+    "Study": "headtool.results.studies",
+    "StudyCost": "headtool.studies.dry_run",
+    "StudyStatus": "headtool.studies.status",
     "TextData": "headtool.data",
     "Validation": "headtool.experiments.validation",
     "Verdicts": "headtool.experiments.significance",
@@ -191,6 +204,7 @@ _HOMES = {
     "method_names": "headtool.methods",
     "observe": "headtool.engine.observation",
     "plan": "headtool.experiments.dry_run",
+    "plan_study": "headtool.studies.dry_run",
     "prune": "headtool.experiments.pruning",
     "read_run": "headtool.results.runs",
     "roles": "headtool.experiments.roles",
@@ -199,6 +213,8 @@ _HOMES = {
     "set_up": "headtool.experiments.setup",
     "show": "headtool.experiments.showing",
     "speed": "headtool.experiments.speed",
+    "study": "headtool.studies.running",
+    "study_status": "headtool.studies.status",
     "test": "headtool.experiments.significance",
     "test_as": "headtool.experiments.significance",
     "validate": "headtool.experiments.validation",

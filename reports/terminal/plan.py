@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
-__all__ = ["plan_tables"]
+__all__ = ["plan_tables", "short_number", "short_time", "time_range"]
 
 _UNITS = ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
 
@@ -33,8 +33,9 @@ def plan_tables(frame: pd.DataFrame, document: Mapping[str, Any]) -> Iterator[Re
     model, total = document["model"], document["total"]
     yield Text(
         visible(
-            f"{document['command']} of {model['spec']} ({_short(total['parameters'])} parameters) "
-            f"on {model['device']}: nothing was run but one batch, for its speed"
+            f"{document['command']} of {model['spec']} "
+            f"({short_number(total['parameters'])} parameters) on {model['device']}: "
+            "nothing was run but one batch, for its speed"
         )
     )
     titles = (
@@ -51,19 +52,19 @@ def plan_tables(frame: pd.DataFrame, document: Mapping[str, Any]) -> Iterator[Re
                 f"{row['tokens']:,}",
                 *(_passes(row[column]) for column in ("forward", "backward", "decoded")),
                 f"{row['steps']:,}" if row["steps"] else "",
-                _short(row["forward_flops"] + row["backward_flops"]),
+                short_number(row["forward_flops"] + row["backward_flops"]),
                 f"{row['units']:,}" if row["units"] else "",
-                _time(row["seconds_least"], row["seconds_most"]),
+                time_range(row["seconds_least"], row["seconds_most"]),
             )
         )
     yield table(titles, cells)
     for name in document["unknown"]:
         yield Text(visible(f"{name}: does not say what it costs"))
     yield Text(
-        f"{_short(total['forward_flops'])} operations forwards, "
-        f"{_short(total['backward_flops'])} backwards; about "
-        f"{_short(total['memory'])}B of memory{' each' if document['workers'] > 1 else ''}; "
-        f"{_time(total['seconds_least'], total['seconds_most'], 'time unknown')} with "
+        f"{short_number(total['forward_flops'])} operations forwards, "
+        f"{short_number(total['backward_flops'])} backwards; about "
+        f"{short_number(total['memory'])}B of memory{' each' if document['workers'] > 1 else ''}; "
+        f"{time_range(total['seconds_least'], total['seconds_most'], 'time unknown')} with "
         f"{document['workers']} {'worker' if document['workers'] == 1 else 'workers'}"
     )
 
@@ -74,22 +75,32 @@ def _passes(value: float) -> str:
     return f"{value:,.0f}" if value >= 10 or value == round(value) else f"{value:.2g}"
 
 
-def _short(value: float) -> str:
-    """A large number with its prefix, such as 12.3 G."""
+def short_number(value: float) -> str:
+    """Write a large number with its prefix, such as 12.3 G."""
     for size, prefix in _UNITS:
         if value >= size:
             return f"{value / size:.3g} {prefix}"
     return f"{value:.3g} "
 
 
-def _time(least: float | None, most: float | None, unknown: str = "") -> str:
+def time_range(least: float | None, most: float | None, unknown: str = "") -> str:
+    """Seconds at least and at most, such as 12 s to 3.4 min.
+
+    Parameters
+    ----------
+    least, most
+        The seconds; None or NaN where nothing was timed.
+    unknown
+        What to say then.
+    """
     if least is None or most is None or math.isnan(most):
         return unknown
-    low, high = _seconds(least), _seconds(most)
+    low, high = short_time(least), short_time(most)
     return high if low == high else f"{low} to {high}"
 
 
-def _seconds(value: float) -> str:
+def short_time(value: float) -> str:
+    """Write seconds in the unit that suits them, such as 3.4 min."""
     if value < 90:
         return f"{value:.2g} s"
     if value < 5400:

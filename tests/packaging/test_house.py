@@ -34,6 +34,7 @@ ORDER = (
     "methods",
     "patterns",
     "experiments",
+    "studies",
     "cli",
 )
 ENTRY_POINTS = ("headtool", "headtool.__main__")

@@ -104,6 +104,7 @@ STUDY = {
             "spec": "builtin:nli",
             "data": ["x"],
             "run": "cells/a.b",
+            "settings": {"steps": "10%"},
         }
     ],
 }

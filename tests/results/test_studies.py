@@ -28,6 +28,7 @@ def made(folder: Path) -> Study:
             *(f"nli.{seed}.matched", "nli", "bert", seed, "matched", f"models/{seed}"),
             ("builtin:nli/matched",),
             folder / "cells" / f"nli.{seed}.matched",
+            {"steps": "10%", "methods": {"gradient": {}}},
         )
         for seed in ("seed-1", "seed-2", "seed-3")
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,6 +22,7 @@ __all__ = [
     "State",
     "Study",
     "read_study",
+    "running_since",
     "write_progress",
     "write_study",
 ]
@@ -76,6 +77,8 @@ class Cell:
         SPEC of the model and of the data sets.
     run
         Run directory of the comparison, which is there once it is done.
+    settings
+        What decides its numbers, as JSON: model, data, methods and the options of the comparison.
     state
         ``done``, ``running``, ``failed``, or ``left``, also for what was begun and interrupted.
     seconds
@@ -92,6 +95,7 @@ class Cell:
     spec: str
     data: tuple[str, ...]
     run: Path
+    settings: Mapping[str, Any] = field(default_factory=dict)
     state: State = "left"
     seconds: float = 0.0
     error: str = ""
@@ -165,6 +169,7 @@ def write_study(study: Study) -> None:
                 "spec": cell.spec,
                 "data": list(cell.data),
                 "run": cell.run.relative_to(study.folder).as_posix(),
+                "settings": dict(cell.settings),
             }
             for cell in study.cells
         ],
@@ -229,6 +234,22 @@ def read_study(folder: Path | str) -> Study:
     return Study(document["name"], folder, tuple(cells), document["metric"])
 
 
+def running_since(study: Study) -> float | None:
+    """Say since when the cell under way has been running, in seconds of the epoch; None if none is.
+
+    Parameters
+    ----------
+    study
+        The study.
+    """
+    if not study.count("running"):
+        return None
+    try:
+        return (study.folder / _PROGRESS).stat().st_mtime  # written as the cell began
+    except OSError:
+        return None
+
+
 def _cell(
     folder: Path,
     entry: Mapping[str, Any],
@@ -252,6 +273,7 @@ def _cell(
         **{name: entry[name] for name in ("id", "model", "family", "replicate", "task", "spec")},
         data=tuple(entry["data"]),
         run=run,
+        settings=entry["settings"],
         state=state,
         seconds=told.seconds,
         error=told.error,

@@ -11,6 +11,7 @@ from headtool.schema.comparison import COMPARISON
 from headtool.schema.heads import HEADS
 from headtool.schema.others import OTHERS
 from headtool.schema.repeats import REPEATS
+from headtool.schema.studies import STUDIES
 from headtool.schema.validation import VALIDATION
 from headtool.schema.verdicts import VERDICTS
 
@@ -23,6 +24,7 @@ GROUPS: dict[str, tuple[Table, ...]] = {
     "Repeated comparisons": REPEATS,
     "Roles, training runs and methods": OTHERS,
     "Known truth": VALIDATION,
+    "Studies": STUDIES,
 }
 """All tables by subject."""
 

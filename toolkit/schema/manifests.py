@@ -232,6 +232,7 @@ _STUDY = {
             "spec": "text",
             "data": ["text"],
             "run": "text",
+            "settings": "object",
         }
     ],
 }
