@@ -103,6 +103,16 @@ def study_status(place: Path | str) -> StudyStatus:
     ------
     HeadtoolError
         If there is no study, or its files are damaged.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> headtool.study_status("study.yaml").counts  # doctest: +SKIP
+    {'done': 3, 'running': 1, 'failed': 0, 'left': 8}
+    >>> headtool.study_status("nowhere.yaml")
+    Traceback (most recent call last):
+        ...
+    headtool.errors.HeadtoolError: there is no file nowhere.yaml; write a first one with ...
     """
     study = open_study(place)
     since = running_since(study)
