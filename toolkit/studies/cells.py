@@ -205,14 +205,16 @@ class _located:  # noqa: N801 - reads as a function
 
 
 def _check_names(file: StudyFile, source: Source) -> None:
-    for part, entries in (("models", file.models), ("tasks", file.tasks)):
-        taken: dict[str, str] = {}
-        for number, entry in enumerate(entries):
-            if entry.name.lower() in taken:
+    for part, names in (
+        ("models", [model.name for model in file.models]),
+        ("tasks", [task.name for task in file.tasks]),
+    ):
+        folded = [name.lower() for name in names]
+        for number, name in enumerate(names):
+            if name.lower() in folded[:number]:
                 raise source.error(
-                    (part, number, "name"), f"'{entry.name}' is there twice; give another name"
+                    (part, number, "name"), f"'{name}' is there twice; give another name"
                 )
-            taken[entry.name.lower()] = entry.name
     known = [task.name for task in file.tasks]
     used: set[str] = set()
     for number, model in enumerate(file.models):

@@ -248,19 +248,20 @@ def _at_work(folder: Path) -> Iterator[None]:
 @contextmanager
 def _workers(resources: Resources) -> Iterator[WorkersLike]:
     """The workers that the study asks for, the same for all cells."""
-    options = {
-        "ray": resources.ray,
-        "gpus_per_worker": resources.gpus_per_worker,
-        "ship_weights": resources.ship_weights,
-    }
     if resources.workers is None:
-        if any(options.values()):
+        if resources.ray or resources.gpus_per_worker is not None or resources.ship_weights:
             raise HeadtoolError(
                 "`ray`, `gpus_per_worker` and `ship_weights` are for `workers`; give how many"
             )
         yield None
         return
-    with Workers(resources.workers, **options) as started:
+    started = Workers(
+        resources.workers,
+        ray=resources.ray,
+        gpus_per_worker=resources.gpus_per_worker,
+        ship_weights=resources.ship_weights,
+    )
+    with started:
         yield started
 
 

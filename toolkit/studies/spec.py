@@ -215,9 +215,7 @@ class StudyFile(_Keys):
     seed: int = Field(
         Request.seed, ge=0, le=_LARGEST_SEED, description="Seed of everything random."
     )
-    resources: Resources = Field(
-        default_factory=Resources, description="Where models run, and on how much data."
-    )
+    resources: Resources = Field(Resources(), description="Where models run, and on how much data.")
 
 
 def parse(source: Source) -> StudyFile:
@@ -294,8 +292,14 @@ def _reason(key: tuple[str | int, ...], error: Mapping[str, Any]) -> str:
 
 
 def _nearest_key(key: tuple[str | int, ...]) -> str:
-    parents = {"models": ModelEntry, "tasks": TaskEntry, "resources": Resources}
-    owner = parents.get(str(key[0]), StudyFile) if len(key) > 1 else StudyFile
+    parents: dict[str, type[_Keys]] = {
+        "models": ModelEntry,
+        "tasks": TaskEntry,
+        "resources": Resources,
+    }
+    owner: type[_Keys] = StudyFile
+    if len(key) > 1:
+        owner = parents.get(str(key[0]), StudyFile)
     return nearest(str(key[-1]), [_key(name) for name in owner.model_fields])
 
 
