@@ -215,7 +215,10 @@ class StudyFile(_Keys):
     seed: int = Field(
         Request.seed, ge=0, le=_LARGEST_SEED, description="Seed of everything random."
     )
-    resources: Resources = Field(Resources(), description="Where models run, and on how much data.")
+    resources: Resources = Field(
+        default_factory=lambda: Resources.model_validate({}),
+        description="Where models run, and on how much data.",
+    )
 
 
 def parse(source: Source) -> StudyFile:
