@@ -18,6 +18,7 @@ from headtool.cli.groups import (
     command,
 )
 from headtool.cli.options import Data, Kinds, Metric, Model
+from headtool.cli.replacement_options import WHICH, replacements
 from headtool.cli.screen_options import ScreenBy, ScreenCut, ScreenHeads
 from headtool.cli.searching import Tokenize
 from headtool.cli.worker_options import WorkerOptions
@@ -33,6 +34,7 @@ EXAMPLES = (
     "headtool ablate --out runs/dev\n\n"
     "headtool ablate --model path/to/model --data dev.tsv --heads enc-self.0.3,enc-self.5.1\n\n"
     "headtool ablate --all-but-one --metric loss\n\n"
+    "headtool ablate --replacement zero,mean --out runs/both\n\n"
     "headtool ablate --model builtin:mt --metric bleu --greedy --out runs/bleu"
 )
 
@@ -77,9 +79,9 @@ Fill = Annotated[
     str,
     typer.Option(
         "--replacement",
-        metavar="NAME",
-        help="What a closed head puts out: zero, mean, resample, counterfactual (for data with a "
-        "column corrupted) or optimal.",
+        metavar="NAME,...",
+        help=f"What a closed head puts out: {WHICH}. Of several, such as zero,mean, the others are "
+        "shown beside the first, for as many passes again.",
     ),
 ]
 
@@ -136,6 +138,7 @@ def ablate(
         raise HeadtoolError("--margin is for --sequential; add it, or leave --margin out")
     from headtool.experiments.ablation import ablate as ablate_heads
     from headtool.reports.terminal.ablation import ablation_tables
+    from headtool.reports.terminal.replacements import replacement_tables
 
     with spread.at_work(cost, show) as at_work:
         ablation = ablate_heads(
@@ -143,7 +146,7 @@ def ablate(
             reading.source(data),
             all_but_one=all_but_one,
             rescale=rescale,
-            replacement=fill,
+            **replacements(fill),
             screen=screen,
             screen_by=screen_by,
             screen_cut=screen_cut,
@@ -156,9 +159,10 @@ def ablate(
     run.tell(quiet=show.quiet)
     show.print(
         document=ablation.document,
-        frame=lambda: ablation.frame,
-        tables=lambda: ablation_tables(
-            ablation.frame, ablation.best, ablation.whole, ablation.provenance
+        frame=lambda: ablation.frame if ablation.replacements is None else ablation.replacements,
+        tables=lambda: (
+            *ablation_tables(ablation.frame, ablation.best, ablation.whole, ablation.provenance),
+            *replacement_tables(ablation.replacements, ablation.replacement_agreement),
         ),
     )
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headtool.cli.options import whole_number
+from headtool.cli.replacement_options import WHICH, replacements
 from headtool.experiments.request import Request
 
 __all__ = ["CurveOptions", "KeepOne", "SelectData", "Steps"]
@@ -55,8 +56,7 @@ Fill = Annotated[
     typer.Option(
         "--replacement",
         metavar="NAME,...",
-        help="What closed heads put out when the model is measured: zero, mean, resample, "
-        "counterfactual (for data with a column corrupted) or optimal. Of several, such as "
+        help=f"What closed heads put out when the model is measured: {WHICH}. Of several, such as "
         "zero,mean, the others are shown beside the first, for as many passes again.",
         rich_help_panel=_CURVES,
     ),
@@ -143,5 +143,4 @@ class CurveOptions:
     @property
     def fields(self) -> dict[str, Any]:
         """The options, as `Request` calls them."""
-        first, *beside = (name.strip() for name in self.replacement.split(","))
-        return dataclasses.asdict(self) | {"replacement": first, "beside": beside}
+        return dataclasses.asdict(self) | replacements(self.replacement)

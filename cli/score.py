@@ -17,6 +17,7 @@ from headtool.cli.groups import (
     command,
 )
 from headtool.cli.options import Data, Kinds, MethodNames, Metric, Model, Settings
+from headtool.cli.replacement_options import WHICH, replacements
 from headtool.cli.worker_options import WorkerOptions
 
 __all__ = ["score"]
@@ -35,6 +36,15 @@ Steps = Annotated[
     typer.Option(
         metavar="SIZE",
         help="With --iterative: heads that leave in a step, such as 10% (the default) or 4.",
+    ),
+]
+Fill = Annotated[
+    str | None,
+    typer.Option(
+        "--replacement",
+        metavar="NAME,...",
+        help=f"What closed heads put out, for ablation, and for attribution and integrated their "
+        f"baseline: {WHICH}. Of several, such as zero,mean, the others are shown beside the first.",
     ),
 ]
 
@@ -57,6 +67,7 @@ def score(
     metric: Metric = None,
     iterative: Iterative = False,
     steps: Steps = None,
+    fill: Fill = None,
     reading: DataOptions,
     loading: LoadOptions,
     spread: WorkerOptions,
@@ -72,6 +83,7 @@ def score(
     show.prepare()
     kinds, methods = chosen_kinds(kind), chosen_methods(method, settings)
     from headtool.experiments.score import score as score_heads
+    from headtool.reports.terminal.replacements import replacement_score_tables
     from headtool.reports.terminal.scores import score_tables
 
     with spread.at_work(cost, show) as at_work:
@@ -83,6 +95,7 @@ def score(
             metric=metric,
             iterative=iterative,
             steps=steps,
+            **replacements(fill),
             **reading.amounts,
             **run.place,
             command=this_command(),
@@ -91,10 +104,13 @@ def score(
     run.tell(quiet=show.quiet)
     show.print(
         document=scoring.document,
-        frame=lambda: scoring.frame,
+        frame=lambda: scoring.replacements.get("replacement_scores", scoring.frame),
         tables=lambda: (
-            table
-            for result in scoring.results
-            for table in score_tables(result, scoring.seconds[result.method])
+            *(
+                table
+                for result in scoring.results
+                for table in score_tables(result, scoring.seconds[result.method])
+            ),
+            *replacement_score_tables(scoring.replacements),
         ),
     )

@@ -10,6 +10,7 @@ import typer
 from headtool.cli.choices import chosen_kinds
 from headtool.cli.groups import PrintOptions, command
 from headtool.cli.options import LARGEST_SEED, Kinds, whole_number
+from headtool.cli.replacement_options import replacements
 from headtool.cli.screen_options import ScreenCut, ScreenHeads
 from headtool.errors import HeadtoolError
 
@@ -63,6 +64,15 @@ TestSeed = Annotated[
         "takes, SACREBLEU_SEED or 12345, and there 0 means a new one every time.",
     ),
 ]
+Fill = Annotated[
+    str | None,
+    typer.Option(
+        "--replacement",
+        metavar="NAME,...",
+        help="Of a run with several replacements, test these side by side, each corrected for "
+        "itself. Default: all of the run.",
+    ),
+]
 Margin = Annotated[
     float | None,
     typer.Option(
@@ -109,6 +119,7 @@ def significance(
     metric: Metric = None,
     kind: Kinds = None,
     compat: Compat = None,
+    fill: Fill = None,
     alpha: Alpha = None,
     alpha_total: AlphaTotal = None,
     margin: Margin = None,
@@ -131,10 +142,11 @@ def significance(
     kinds = chosen_kinds(kind)
     from headtool.experiments.significance import test as test_heads
     from headtool.experiments.significance import test_as
+    from headtool.reports.terminal.replacements import verdict_tables
     from headtool.reports.terminal.verdicts import compat_tables, test_tables
 
     if compat is not None:
-        if (alpha, alpha_total, margin, correction, test, interval) != _DEFAULTS or screen:
+        if (alpha, alpha_total, margin, correction, test, interval) != _DEFAULTS or screen or fill:
             raise HeadtoolError(
                 f"--compat {compat} has no other options than --metric, --kind, --resamples and "
                 "--seed"
@@ -150,6 +162,7 @@ def significance(
         run,
         metric=metric,
         kinds=kinds,
+        **replacements(fill),
         alpha=alpha,
         alpha_total=alpha_total,
         margin=margin,
@@ -165,7 +178,10 @@ def significance(
     show.print(
         document=verdicts.document,
         frame=lambda: verdicts.frame,
-        tables=lambda: test_tables(
-            verdicts.tests, verdicts.kinds, verdicts.provenance, signature=verdicts.signature
+        tables=lambda: (
+            *test_tables(
+                verdicts.tests, verdicts.kinds, verdicts.provenance, signature=verdicts.signature
+            ),
+            *verdict_tables(verdicts.replacements, verdicts.agreement),
         ),
     )

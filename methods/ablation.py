@@ -73,6 +73,7 @@ class Ablation(Method):
     name: ClassVar[str] = "ablation"
     summary: ClassVar[str] = "what the metric loses when the head alone is closed"
     reference: ClassVar[str] = "Michel, Levy & Neubig 2019, sec. 3.2"
+    replaced_by: ClassVar[str] = "replacement"
 
     signal: str = option(
         "metric",

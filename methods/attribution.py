@@ -71,6 +71,7 @@ class Attribution(Method):
     name: ClassVar[str] = "attribution"
     summary: ClassVar[str] = "first-order estimate of the loss with the head's output replaced"
     reference: ClassVar[str] = "Nanda 2023; Syed et al. 2023; Rezaei Jafari et al. 2025 (RelP)"
+    replaced_by: ClassVar[str] = "baseline"
 
     baseline: str = option(
         "zero",

@@ -159,13 +159,14 @@ class Method(ABC):
 
     A method is a frozen dataclass whose fields, declared with `option`, are its options. It
     implements `compute`; users call `score`. One that is not for every model names the `tasks` that
-    it is for.
+    it is for. One with an option for what closed heads put out names it in `replaced_by`.
     """
 
     name: ClassVar[str]
     summary: ClassVar[str]
     reference: ClassVar[str]
     tasks: ClassVar[tuple[Task, ...]] = ()
+    replaced_by: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         for declared in self.options():

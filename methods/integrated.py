@@ -78,6 +78,7 @@ class Integrated(Method):
     name: ClassVar[str] = "integrated"
     summary: ClassVar[str] = "gradients averaged on the way from a corrupted model to the whole one"
     reference: ClassVar[str] = "Sundararajan et al. 2017; Hanna et al. 2024; Hao et al. 2021"
+    replaced_by: ClassVar[str] = "baseline"
 
     path: str = option(
         "gates",

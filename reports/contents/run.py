@@ -29,6 +29,7 @@ _SHOWN = (
     *("sequential", "best", "gates.sweep", "gates.evaluation", "dsp.evaluation"),
     *("checkpoint_curves", "prunability", "rank_stability"),
     *("validation", "validation_heads"),
+    *("replacement_scores", "replacement_score_agreement"),
 )
 _MEASURES = {
     "bleu": "BLEU",

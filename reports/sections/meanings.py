@@ -26,6 +26,8 @@ _OTHERS = "*"
 # Table of the page: the table of the run, and its column (or two, for an interval) by title; for a
 # title that several columns have, in their order. `*` is for all other titles: names of methods.
 _SOURCES: Mapping[str, tuple[str, Mapping[str, str | tuple[str, ...]]]] = {
+    "replacements": ("replacements", {"head": _HEAD, _OTHERS: "delta"}),
+    "replacement-scores": ("replacement_scores", {"head": _HEAD, _OTHERS: "score"}),
     "overview": (
         "curve_tests",
         {

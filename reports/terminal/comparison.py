@@ -12,6 +12,7 @@ from rich.text import Text
 
 from headtool.analysis.equivalence import VERDICTS
 from headtool.heads import head_name
+from headtool.reports.terminal.replacements import agreement_lines
 from headtool.reports.terminal.replicates import replicate_tables
 from headtool.reports.terminal.roles import survival_tables
 from headtool.reports.terminal.stability import stability_tables
@@ -202,13 +203,7 @@ def _replacements(comparison: Comparison) -> Iterator[RenderableType]:
     yield Text.assemble(
         ("replacements", "bold"), f"  {metric} by what removed heads put out, at each budget"
     )
-    for row in comparison.replacement_agreement.to_dict("records"):
-        yield Text(
-            f"  single heads, {row['replacement_x']} and {row['replacement_y']}: tau-b "
-            f"{short(row['tau_b'])}, rho {short(row['spearman'])}, the same verdict on "
-            f"{row['same_verdict']:.0%} of {row['heads']} heads",
-            style="dim",
-        )
+    yield from agreement_lines(comparison.replacement_agreement)
     shares = curves.drop_duplicates("budget").set_index("budget")["share"]
     table = pd.DataFrame({"removed": [f"{share:.0%}" for share in shares], "heads": shares.index})
     for method in comparison.settings["methods"]:

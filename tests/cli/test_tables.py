@@ -41,6 +41,8 @@ KEYS = {
 CSV = {
     "score": "scores",
     "ablate": "ablation",
+    "ablate both": "replacements",
+    "score both": "replacement_scores",
     "compare": "heads_compared",
     "curve": "curves",
     "correlate": "correlations",
@@ -102,6 +104,11 @@ def commands(
         ("ablate", ("ablate", *here, "--all-but-one", *MADE)),
         ("ablate", ("ablate", *here, "--screen", 2, *MADE)),
         ("ablate", ("ablate", *brief, "--metric", "bleu", "--greedy", *MADE)),
+        ("ablate both", ("ablate", *here, "--replacement", "zero,mean", *MADE)),
+        (
+            "score both",
+            ("score", *here, "--method", "attribution", "--replacement", "zero,mean", *MADE),
+        ),
         ("sequential", ("ablate", *here, "--sequential", *MADE)),
         ("test", ("test", "ablated")),
         ("compat", ("test", "ablated", "--compat", "sacrebleu-paired-bs", "--resamples", 20)),

@@ -5,30 +5,31 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headtool.analysis.screening import Screen, asked_screen, halves, with_untested
+from headtool.analysis.replacements import replacement_agreement, replacement_effects
+from headtool.analysis.screening import asked_screen, with_untested
 from headtool.data.drawing import LimitOrder
-from headtool.engine.counting import mask_shares, size_of
-from headtool.engine.measurement import Measured, Measures, measure, resolve
+from headtool.engine.measurement import Measured, measure, resolve
 from headtool.engine.provenance import provenance
-from headtool.engine.replacement import Replacement
 from headtool.engine.replacement import replacement as named_replacement
-from headtool.engine.store import store_beside
+from headtool.engine.store import UnitStore, store_beside
 from headtool.engine.units import digest
 from headtool.errors import HeadtoolError
+from headtool.experiments.ablating import ablated_heads, ablation_plan, heads_to_ablate
 from headtool.experiments.effects import ablation_frame, best_single_heads, whole_values
 from headtool.experiments.inputs import DataLike, ModelSource, encode, open_model, read_data
-from headtool.experiments.planning import Plan, Sketch, begin
-from headtool.heads import Head, Kind, Sites
-from headtool.masks.singles import Ablated, keep_one_masks, single_masks
-from headtool.methods.screening import screen_heads, screening_method
+from headtool.experiments.planning import begin
+from headtool.experiments.replacements import check_replacements
+from headtool.heads import Head, Kind
+from headtool.masks.singles import Ablated
+from headtool.methods.screening import screen_heads
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import ModelAdapter
-from headtool.models.examples import Examples
 from headtool.progress import Progress, labelled, silent
 from headtool.results.folders import check_output
 from headtool.results.outcomes import Outcomes
@@ -40,7 +41,7 @@ from headtool.workers.pool import WorkersLike, open_workers
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Ablation", "ablate", "ablated_heads", "heads_to_ablate"]
+__all__ = ["Ablation", "ablate"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +67,11 @@ class Ablation:
     screening
         Which heads were screened out, and by what: the table ``screening``. None if all heads were
         ablated.
+    beside
+        By further replacement, what `measured` is for the first.
+    replacements, replacement_agreement
+        With several replacements, the effects under each, and how alike these are, as the tables of
+        those names in `headtool.schema`; else None.
     """
 
     frame: pd.DataFrame
@@ -75,26 +81,32 @@ class Ablation:
     best: pd.DataFrame | None = None
     folder: Path | None = None
     screening: pd.DataFrame | None = None
+    beside: Mapping[str, Measured] = field(default_factory=dict)
+    replacements: pd.DataFrame | None = None
+    replacement_agreement: pd.DataFrame | None = None
 
     @property
     def source(self) -> dict[str, Any]:
         """Provenance of the outcomes, as `Run.source` of a saved run."""
         return dict(self.provenance)
 
-    def outcomes(self, metric: Metric | None = None) -> Outcomes:
+    def outcomes(self, metric: Metric | None = None, *, replacement: str | None = None) -> Outcomes:
         """Return the outcomes of every example, as `Run.outcomes` of a saved run.
 
         Parameters
         ----------
         metric
             What they must hold the statistics of; any that is missing is a `HeadtoolError`.
+        replacement
+            What closed heads put out; None for the first replacement.
         """
-        held = self.measured.outcomes
+        measured = self.beside.get(replacement or "", self.measured)
+        held = measured.outcomes
         if isinstance(metric, TranslationMetric):
             if set(metric.statistics) <= set(held.whole):
                 return held
-            if self.measured.hypotheses is not None:
-                return self.measured.hypotheses.outcomes(self.measured.references, metric)
+            if measured.hypotheses is not None:
+                return measured.hypotheses.outcomes(measured.references, metric)
         elif metric is None or "loss" in held.whole:
             return held
         raise HeadtoolError(
@@ -116,7 +128,15 @@ class Ablation:
             },
             "ablation": json_rows(self.frame),
             **({} if self.best is None else {"best": json_rows(self.best)}),
+            **{name: json_rows(frame) for name, frame in self._beside_tables().items()},
         }
+
+    def _beside_tables(self) -> dict[str, pd.DataFrame]:
+        tables = {
+            "replacements": self.replacements,
+            "replacement_agreement": self.replacement_agreement,
+        }
+        return {name: frame for name, frame in tables.items() if frame is not None}
 
 
 def ablate(
@@ -128,6 +148,7 @@ def ablate(
     all_but_one: bool = False,
     rescale: bool = False,
     replacement: str = "zero",
+    beside: Sequence[str] = (),
     screen: int | None = None,
     screen_by: str = "attribution",
     screen_cut: float = 0.5,
@@ -164,6 +185,8 @@ def ablate(
     replacement
         What a closed head puts out: ``zero``, ``mean``, ``resample``, ``counterfactual`` (for data
         with a column ``corrupted``) or ``optimal``.
+    beside
+        Further replacements, under which the same masks are run, beside the first.
     screen
         Ablate only so many heads, on one half of the examples: those that a cheap method, on the
         other half, ranks nearest to the cut. The others have NaN; see
@@ -228,7 +251,8 @@ def ablate(
         raise HeadtoolError("`screen` chooses heads itself; leave `heads` and `all_but_one` out")
     kinds = None if kinds is None else tuple(kinds)
     chosen = heads_to_ablate(heads, kinds)
-    filling = named_replacement(replacement, seed=seed)
+    check_replacements(replacement, beside)
+    fillings = {name: named_replacement(name, seed=seed) for name in (replacement, *beside)}
     folder = None if out is None else Path(out)
     check_output(folder, force=force)
     text = read_data(data, model, limit=limit, limit_order=limit_order, seed=seed)
@@ -241,11 +265,12 @@ def ablate(
         "all_but_one": all_but_one,
         "rescale": rescale,
         "replacement": replacement,
+        **({"beside": list(beside)} if beside else {}),
         "sequential": False,
     }
     meter = begin(
         progress,
-        _plan(adapter, examples, ablated, sites, measures, filling, screening, replacement),
+        ablation_plan(adapter, examples, ablated, sites, measures, fillings, screening),
         adapter,
         examples,
     )
@@ -271,22 +296,39 @@ def ablate(
         if folder is not None:
             description = {**source, "masks": digest([mask.to_json() for mask in masks])}
             store = stack.enter_context(store_beside(folder, description, force=force))
-        with meter.phase("ablate"):
-            measured = measure(
-                adapter,
-                examples,
-                masks,
-                measures.metric,
-                search=measures.search,
-                replacement=filling,
-                rescale=rescale,
-                store=store,
-                execute=execute,
-                progress=meter,
-            )
+        found: dict[str, Measured] = {}
+        for name, filling in fillings.items():
+            label = f"replacement {name}" if found else "ablate"
+            place = store
+            if store is not None and found:
+                place = stack.enter_context(UnitStore(store.folder / f"replacement.{name}", {}))
+            with meter.phase(label):
+                found[name] = measure(
+                    adapter,
+                    examples,
+                    masks,
+                    measures.metric,
+                    search=measures.search,
+                    replacement=filling,
+                    rescale=rescale,
+                    store=place,
+                    execute=execute,
+                    progress=labelled(meter, label) if found else meter,
+                )
+        measured = found.pop(replacement)
         outcomes = measured.outcomes
         chosen_of = None if screened is None else screened.frame
-        frame = with_untested(ablation_frame(ablated, outcomes, measures.metrics), chosen_of)
+        tabulated = partial(_tabulated, ablated, measures.metrics, chosen_of)
+        frame = tabulated(outcomes)
+        effects = agreement = None
+        if found:
+            others = {name: one.outcomes for name, one in found.items()}
+            effects = replacement_effects(
+                {replacement: frame, **{name: tabulated(one) for name, one in others.items()}}
+            )
+            agreement = replacement_agreement(
+                {replacement: outcomes, **others}, measures.metric, seed=seed
+            )
         best = None
         if all_but_one:
             best = best_single_heads(ablated, outcomes, measures.metric, seed=seed)
@@ -298,6 +340,9 @@ def ablate(
                 **measured.texts(),
                 **({} if best is None else {"best": best}),
                 **({} if chosen_of is None else {"screening": chosen_of}),
+                **({} if effects is None else {"replacements": effects}),
+                **({} if agreement is None else {"replacement_agreement": agreement}),
+                **_further(found),
             }
             write_run(
                 folder,
@@ -309,87 +354,26 @@ def ablate(
                 force=force,
             )
     whole = whole_values(outcomes, measures.metrics)
-    return Ablation(frame, whole, source, measured, best, folder, chosen_of)
+    return Ablation(
+        *(frame, whole, source, measured, best, folder, chosen_of, found, effects, agreement)
+    )
 
 
-def _plan(
-    model: ModelAdapter,
-    examples: Examples,
+def _tabulated(
     ablated: Sequence[Ablated],
-    sites: Sites,
-    measures: Measures,
-    filling: Replacement,
-    screening: Screen | None,
-    replacement: str,
-) -> Plan:
-    """What an ablation costs: the whole model, every mask, and what replaces heads."""
-    sketch = Sketch("ablate", model)
-    share, count = sum(mask_shares(model, [item.mask for item in ablated])) / len(ablated), None
-    if screening is not None:
-        screening.check(sites.n_heads)
-        choosing, examples = (examples.take(half) for half in halves(len(examples), 0))
-        method = screening_method(screening, replacement)
-        sketch.method("screen", method, choosing, sites, Measures((measures.metric,)))
-        count = screening.heads
-    size = size_of(model, examples, model.sites, measures.metric, measures.search)
-    for passes in filling.cost(size):
-        sketch.add("ablate", passes, examples)
-    sketch.masks("ablate", count or len(ablated), examples, measures, share=share, what="masks")
-    return sketch.plan()
+    metrics: Sequence[Metric],
+    screened: pd.DataFrame | None,
+    outcomes: Outcomes,
+) -> pd.DataFrame:
+    """Effects of all heads, those that were screened out as well."""
+    return with_untested(ablation_frame(ablated, outcomes, metrics), screened)
 
 
-def heads_to_ablate(
-    heads: Sequence[Head | str] | None, kinds: Sequence[Kind] | None
-) -> list[Head] | None:
-    """Read which heads are meant, before there is a model.
-
-    Parameters
-    ----------
-    heads
-        Heads, or their names; None for all of `kinds`.
-    kinds
-        Attention kinds; None for all.
-
-    Raises
-    ------
-    HeadtoolError
-        If both are given, or a name is no head's.
-    """
-    if heads is None:
-        return None
-    if kinds is not None:
-        raise HeadtoolError("`heads` and `kinds` exclude each other; leave one out")
-    return [Head.parse(head) if isinstance(head, str) else head for head in heads]
-
-
-def ablated_heads(
-    model: ModelAdapter,
-    heads: Sequence[Head] | None,
-    kinds: Sequence[Kind] | None,
-    *,
-    all_but_one: bool = False,
-) -> list[Ablated]:
-    """Make the masks of an ablation.
-
-    Parameters
-    ----------
-    model
-        The model.
-    heads, kinds
-        What `heads_to_ablate` read.
-    all_but_one
-        Whether all heads of a site but one are closed.
-
-    Raises
-    ------
-    HeadtoolError
-        If the model lacks one of the heads or kinds, or has nothing to ablate.
-    """
-    sites = model.sites.restrict(kinds)
-    if all_but_one:
-        ablated = keep_one_masks(model.sites, sites)
-    else:
-        ablated = single_masks(model.sites, heads or sites.heads)
-    if not ablated:
-        raise HeadtoolError(f"{model.spec} has one head per site; there is nothing to ablate")
-    return ablated
+def _further(found: Mapping[str, Measured]) -> dict[str, pd.DataFrame]:
+    """Outcomes under further replacements as tables; the references are the first's."""
+    tables: dict[str, pd.DataFrame] = {}
+    for name, one in found.items():
+        held = {"outcomes": one.outcomes.to_frame(), **one.texts()}
+        held.pop("references", None)
+        tables |= {f"{name}.{table}": frame for table, frame in held.items()}
+    return tables

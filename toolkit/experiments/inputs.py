@@ -237,8 +237,16 @@ class HasOutcomes(Protocol):
         """Which heads were screened out; None if all were ablated."""
         ...
 
-    def outcomes(self, metric: Metric | None = None) -> Outcomes:
-        """Return the outcomes, which hold the statistics of a metric."""
+    def outcomes(self, metric: Metric | None = None, *, replacement: str | None = None) -> Outcomes:
+        """Return the outcomes of every example.
+
+        Parameters
+        ----------
+        metric
+            What they must hold the statistics of.
+        replacement
+            What closed heads put out; None for the first replacement.
+        """
         ...
 
     def signature(self, metric: Metric) -> str | None:

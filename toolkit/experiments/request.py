@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headtool.analysis.levels import check_level
 from headtool.errors import HeadtoolError, unknown
+from headtool.experiments.replacements import check_replacements
 from headtool.searching import Search
 
 if TYPE_CHECKING:
@@ -154,17 +155,7 @@ class Request:
                 "`iterative` scores what is left with removed heads at zero, and "
                 f"`replacement` is {self.replacement}; leave one of them out"
             )
-        if self.beside:
-            from headtool.engine.replacement import REPLACEMENTS  # torch
-
-            for name in self.beside:
-                if name not in REPLACEMENTS:
-                    raise unknown("replacement", name, REPLACEMENTS)
-            if len({self.replacement, *self.beside}) <= len(self.beside):
-                raise HeadtoolError(
-                    "`replacement` names one twice: "
-                    f"{','.join((self.replacement, *self.beside))}; leave it out"
-                )
+        check_replacements(self.replacement, self.beside)
         check_level(self.alpha)
         if self.margin is not None and not 0 < self.margin < math.inf:
             raise HeadtoolError(f"`margin` must be above 0, got {self.margin:g}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.data.drawing import LimitOrder
 from headtool.engine.measurement import resolve
+from headtool.engine.metering import Meter
 from headtool.engine.provenance import provenance
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
@@ -23,6 +24,7 @@ from headtool.experiments.inputs import (
     read_data,
 )
 from headtool.experiments.planning import Sketch, begin
+from headtool.experiments.replacements import Variant, asked_variants, side_by_side
 from headtool.experiments.rescoring import STEPS, removal_scores
 from headtool.experiments.stages import Stages, stages
 from headtool.heads import Kind, head_name
@@ -35,7 +37,7 @@ from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.results.folders import check_output
 from headtool.results.runs import site_frame, write_run
-from headtool.results.scores import HeadScores, joined_scores, scores_document
+from headtool.results.scores import HeadScores, joined_scores, json_rows, scores_document
 from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
@@ -59,11 +61,14 @@ class Scoring:
         How long each method took, by name; a pass that several read counts in equal parts.
     folder
         The run directory; None where none was asked for.
+    beside
+        By further replacement, the scores of the methods that take one.
     """
 
     results: tuple[HeadScores, ...]
     seconds: Mapping[str, float]
     folder: Path | None = None
+    beside: Mapping[str, tuple[HeadScores, ...]] = field(default_factory=dict, kw_only=True)
 
     def __getitem__(self, method: str) -> HeadScores:
         """Return the scores by one method."""
@@ -74,9 +79,19 @@ class Scoring:
         """The scores of all methods, a row per method and head; see `HeadScores.frame`."""
         return joined_scores([result.frame for result in self.results])
 
+    @cached_property
+    def replacements(self) -> dict[str, pd.DataFrame]:
+        """With several replacements, the scores under each, and how alike these are.
+
+        The tables ``replacement_scores``, ``replacement_score_agreement`` and, of ``ablation``,
+        ``replacement_agreement`` of `headtool.schema`; nothing for one replacement alone.
+        """
+        return side_by_side(self.results, self.beside)
+
     def document(self) -> dict[str, Any]:
         """Return the scores as JSON can hold them, in the format ``headtool/scores/1``."""
-        return scores_document(self.results)
+        found = scores_document(self.results)
+        return found | {name: json_rows(frame) for name, frame in self.replacements.items()}
 
 
 def score(
@@ -88,6 +103,8 @@ def score(
     metric: str | None = None,
     iterative: bool = False,
     steps: str | None = None,
+    replacement: str | None = None,
+    beside: Sequence[str] = (),
     limit: int | None = None,
     limit_order: LimitOrder = "seeded",
     batch_tokens: int | None = 4096,
@@ -120,6 +137,11 @@ def score(
         runs in this process, whatever `workers` says.
     steps
         With `iterative`, how many heads leave in a step, such as ``"4"``; None: ``"10%"``.
+    replacement
+        What closed heads put out, for the methods with an option for that: ``replacement`` of
+        ``ablation``, ``baseline`` of ``attribution`` and ``integrated``. None: as these are set.
+    beside
+        Further replacements, with which these methods score again; shown beside the first.
     limit
         Examples to use; None for all.
     limit_order
@@ -157,6 +179,8 @@ def score(
     PosixPath('scores')
     """
     chosen = [get_method(method)() if isinstance(method, str) else method for method in methods]
+    variants = asked_variants(chosen, replacement, beside)
+    chosen = [one.method for one in variants if not one.replacement]
     folder = None if out is None else Path(out)
     kinds = None if kinds is None else tuple(kinds)
     check_output(folder, force=force)
@@ -179,22 +203,25 @@ def score(
             "kinds": list(kinds or ()),
             **({"iterative": steps or STEPS} if iterative else {}),
             **{scorer.name: scorer.settings() for scorer in chosen},
+            **({"beside": list(beside)} if beside else {}),
         },
         metric or "",
         seed,
     )
     sketch = Sketch("score", adapter)
     measures = resolve(adapter, metric)
-    sketch.methods([(scorer.name, scorer) for scorer in chosen], examples, sites, measures)
+    phases = [(one.name, one.method) for one in variants]
+    sketch.methods(phases, examples, sites, measures)
     if family is not None:
         again = max(0, len(family.budgets) - 2)
-        for scorer in chosen:
-            name = f"{scorer.name}.steps"
-            sketch.method(name, scorer.scores_only(), examples, sites, measures, times=again)
+        for name, scorer in phases:
+            rescorer = scorer.scores_only()
+            sketch.method(f"{name}.steps", rescorer, examples, sites, measures, times=again)
     meter = begin(progress, sketch.plan(), adapter, examples)
     results: list[HeadScores] = []
+    others: dict[str, tuple[HeadScores, ...]] = {}
     seconds: dict[str, float] = {}
-    shared = SharedPasses(chosen)
+    shared = SharedPasses([one.method for one in variants])
     with open_workers(workers) as execute, stages(folder, description, force=force) as kept:
 
         def scored(
@@ -213,26 +240,31 @@ def score(
             )
 
         try:
-            for scorer in chosen:
-                started = time.perf_counter()
-                with meter.phase(scorer.name):
-                    found = scored(scorer, scorer.name, execute, shared)
+            for one in variants:
+                started, scorer = time.perf_counter(), one.method
+                with meter.phase(one.name):
+                    found = scored(scorer, one.name, execute, shared)
                 if family is not None:
 
-                    def rescore(gone: int, scorer: Method = scorer) -> HeadScores:
-                        return scored(scorer.scores_only(), f"{scorer.name}.{gone}", in_turn)
+                    def rescore(gone: int, one: Variant = one) -> HeadScores:
+                        return scored(one.method.scores_only(), f"{one.name}.{gone}", in_turn)
 
-                    with meter.phase(f"{scorer.name}.steps"):
+                    with meter.phase(f"{one.name}.steps"):
                         found = removal_scores(
                             adapter, family, found, rescore, steps=steps or STEPS, seed=seed
                         )
+                _warn_of_missing(found)
+                if one.replacement:
+                    others[one.replacement] = (*others.get(one.replacement, ()), found)
+                    continue
+                if beside and scorer.replaced_by:
+                    found = replace(found, provenance={**found.provenance, "beside": list(beside)})
                 results.append(found)
                 seconds[scorer.name] = time.perf_counter() - started
-                _warn_of_missing(results[-1])
         except KeyboardInterrupt:
             # Where parts are kept, the same call continues, and must find its folder free.
-            if folder is not None and results and not kept.holds_any:
-                _write(folder, results, command, kept.folder, meter.record(), force=force)
+            if folder is not None and results and not (kept.holds_any or beside):
+                _write(folder, Scoring(tuple(results), seconds), command, kept, meter, force=force)
                 missing = ",".join(scorer.name for scorer in chosen[len(results) :])
                 _LOG.warning(
                     "%s keeps what was finished; give `methods` %s and another `out`",
@@ -240,10 +272,11 @@ def score(
                     missing,
                 )
             raise
+        seconds = {name: spent + shared.owed[name] for name, spent in seconds.items()}
+        scoring = Scoring(tuple(results), seconds, folder, beside=others)
         if folder is not None:
-            _write(folder, results, command, kept.folder, meter.record(), force=force)
-    seconds = {name: spent + shared.owed[name] for name, spent in seconds.items()}
-    return Scoring(tuple(results), seconds, folder)
+            _write(folder, scoring, command, kept, meter, force=force)
+    return scoring
 
 
 def _warn_of_missing(scores: HeadScores) -> None:
@@ -280,21 +313,18 @@ def _check_metric(metric: str, model: ModelAdapter, methods: Sequence[Method]) -
 
 
 def _write(
-    folder: Path,
-    results: Sequence[HeadScores],
-    command: str,
-    unfinished: Path | None,
-    cost: Sequence[Mapping[str, Any]],
-    *,
-    force: bool,
+    folder: Path, scoring: Scoring, command: str, kept: Stages, meter: Meter, *, force: bool
 ) -> None:
-    tables = {"scores": joined_scores([result.frame for result in results])}
+    results = scoring.results
+    tables = {"scores": joined_scores([result.frame for result in results]), **scoring.replacements}
     for result in results:
-        further = {**result.tables, **result.texts}
-        tables |= {f"{result.method}.{name}": table for name, table in further.items()}
+        tables |= _tables(result, result.method)
         if result.outcomes is not None:
-            tables[f"{result.method}.outcomes"] = result.outcomes.to_frame()
             tables["sites"] = site_frame(result.outcomes.masks[0].sites)
+    for name, others in scoring.beside.items():
+        for result in others:
+            tables |= _tables(result, f"{result.method}.{name}")
+            tables.pop(f"{result.method}.{name}.references", None)  # those of the first
     write_run(
         folder,
         command=command,
@@ -303,7 +333,15 @@ def _write(
         weights={
             f"{result.method}.weights": result.weights for result in results if result.weights
         },
-        unfinished=unfinished,
-        cost=cost,
+        unfinished=kept.folder,
+        cost=meter.record(),
         force=force,
     )
+
+
+def _tables(result: HeadScores, place: str) -> dict[str, pd.DataFrame]:
+    """What a method has besides scores, under the names of a run."""
+    further = {**result.tables, **result.texts}
+    if result.outcomes is not None:
+        further["outcomes"] = result.outcomes.to_frame()
+    return {f"{place}.{name}": table for name, table in further.items()}

@@ -18,7 +18,7 @@ from headtool.engine.measurement import resolve
 from headtool.engine.provenance import provenance
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
-from headtool.experiments.ablation import ablated_heads, heads_to_ablate
+from headtool.experiments.ablating import ablated_heads, heads_to_ablate
 from headtool.experiments.inputs import DataLike, ModelSource, encode, open_model, read_data
 from headtool.experiments.planning import Sketch, begin
 from headtool.heads import Head, Kind

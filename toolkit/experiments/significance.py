@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from headtool.analysis.compat import CompatTests, compat_tests
 from headtool.analysis.kinds import of_kinds, summarise_kinds
 from headtool.analysis.labels import heads_of
 from headtool.analysis.paired import Paired
+from headtool.analysis.replacements import agreement_of_tests
 from headtool.analysis.screening import (
     asked_screen,
     halves,
@@ -24,11 +25,13 @@ from headtool.analysis.screening import (
 )
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import HasOutcomes, name_of, open_outcomes
+from headtool.experiments.replacements import check_replacements
 from headtool.heads import Kind
 from headtool.metrics import metric_of_run
 from headtool.metrics.base import Metric
-from headtool.results.outcomes import Outcomes
+from headtool.results.outcomes import Outcomes, replacements_of
 from headtool.results.scores import json_rows
+from headtool.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,17 +54,35 @@ class Verdicts:
         Provenance of the outcomes, and the settings of the tests.
     signature
         sacreBLEU's signature of the metric; None for metrics that have none.
+    beside
+        By further replacement, what `tests` is for the first.
+    agreement
+        How alike the verdicts are under several replacements, the table
+        ``replacement_agreement`` of `headtool.schema`; None for one alone.
     """
 
     tests: HeadTests
     kinds: pd.DataFrame
     provenance: Mapping[str, Any]
     signature: str | None = None
+    beside: Mapping[str, HeadTests] = field(default_factory=dict)
+    agreement: pd.DataFrame | None = None
+
+    @property
+    def replacements(self) -> dict[str, HeadTests]:
+        """All tests by what closed heads put out, the first included."""
+        return {self.provenance["settings"]["replacement"]: self.tests, **self.beside}
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row per head; see `headtool.analysis.assessment.HeadTests.frame`."""
-        return self.tests.frame
+        """A row per head, with several replacements per replacement and head.
+
+        See `headtool.analysis.assessment.HeadTests.frame`.
+        """
+        if not self.beside:
+            return self.tests.frame
+        frames = [one.frame.assign(replacement=name) for name, one in self.replacements.items()]
+        return TABLES["tests"].joined(frames, "replacement")
 
     def document(self) -> dict[str, Any]:
         """Return the tests as JSON can hold them, in the format ``headtool/tests/1``."""
@@ -70,6 +91,11 @@ class Verdicts:
             "provenance": dict(self.provenance),
             "tests": json_rows(self.frame),
             "kinds": json_rows(self.kinds),
+            **(
+                {}
+                if self.agreement is None
+                else {"replacement_agreement": json_rows(self.agreement)}
+            ),
         }
 
 
@@ -107,6 +133,8 @@ def test(
     *,
     metric: str | None = None,
     kinds: Collection[Kind] | None = None,
+    replacement: str | None = None,
+    beside: Sequence[str] | None = None,
     alpha: float | None = None,
     alpha_total: float | None = None,
     margin: float | None = None,
@@ -132,6 +160,11 @@ def test(
         The metric; None for the run's own.
     kinds
         Attention kinds whose heads are tested; None for all.
+    replacement
+        What closed heads put out, where the run has several; None for the first of them.
+    beside
+        Replacements that are tested beside it, each corrected for itself; None for all others if
+        `replacement` is None, else for none.
     alpha
         Level after correction, of needed and harmful and of removable each; None for 0.05.
     alpha_total
@@ -173,36 +206,50 @@ def test(
     saved = open_outcomes(run)
     source = saved.source
     measure = metric_of_run(source, metric)
-    outcomes, screening = of_kinds(saved.outcomes(measure), kinds), saved.screening
-    screened = dict(source.get("screen") or source["options"].get("screen") or {})
+    names = _replacements(saved, replacement, beside)
     asked = asked_screen(screen, "attribution", screen_cut)
+    screening = saved.screening
+    screened = dict(source.get("screen") or source["options"].get("screen") or {})
+    if asked is not None and screening is not None:
+        raise HeadtoolError(
+            f"{name_of(saved)} was screened before the ablation; leave `screen` out"
+        )
+    found = {name: of_kinds(saved.outcomes(measure, replacement=name), kinds) for name in names}
     if asked is not None:
-        if screening is not None:
-            raise HeadtoolError(
-                f"{name_of(saved)} was screened before the ablation; leave `screen` out"
-            )
-        selection, rest = halves(len(next(iter(outcomes.whole.values()))), seed or 0)
-        score = _effects(outcomes.on(selection), measure)
-        screening = screening_frame(heads_of(outcomes.masks), score, asked, seed=seed or 0)
+        first = found[names[0]]
+        selection, rest = halves(len(next(iter(first.whole.values()))), seed or 0)
+        score = _effects(first.on(selection), measure)
+        screening = screening_frame(heads_of(first.masks), score, asked, seed=seed or 0)
         chosen = [i for i, tested in enumerate(screening["tested"]) if tested]
-        outcomes = outcomes.on(rest).take(chosen)
+        found = {name: outcomes.on(rest).take(chosen) for name, outcomes in found.items()}
         sizes = {"of": len(score), "selection": len(selection), "evaluation": len(rest)}
         screened = {**asked.described(**sizes), "by": "ablation"}
-    tests = assess_outcomes(
-        outcomes,
-        measure,
-        test=test,
-        interval=interval,
-        correction=correction,
-        alpha=alpha,
-        alpha_total=alpha_total,
-        margin=margin,
-        resamples=resamples,
-        rng=seed or 0,
-    )
+    judged = {
+        name: assess_outcomes(
+            outcomes,
+            measure,
+            test=test,
+            interval=interval,
+            correction=correction,
+            alpha=alpha,
+            alpha_total=alpha_total,
+            margin=margin,
+            resamples=resamples,
+            rng=seed or 0,
+        )
+        for name, outcomes in found.items()
+    }
+    agreement = None
+    if len(judged) > 1:
+        agreement = agreement_of_tests(
+            {name: tests.frame for name, tests in judged.items()}, measure.name
+        )
+    tests = judged[names[0]]
     signature = saved.signature(measure)
     settings: dict[str, Any] = {
         "metric": measure.name,
+        "replacement": names[0],
+        **({"beside": list(names[1:])} if names[1:] else {}),
         **({"signature": signature} if signature else {}),
         "whole": tests.whole,
         "test": tests.test,
@@ -221,9 +268,37 @@ def test(
     by_kind = summarise_kinds(tests.frame, alpha=tests.alpha)
     if screening is not None:
         settings["screen"] = screened
-        notes = (*tests.notes, screening_note(screened, tests.n_tests))
-        tests = replace(tests, frame=with_untested(tests.frame, screening), notes=notes)
-    return Verdicts(tests, by_kind, {**made, **source, "settings": settings}, signature)
+        judged = {
+            name: replace(
+                one,
+                frame=with_untested(one.frame, screening),
+                notes=(*one.notes, screening_note(screened, one.n_tests)),
+            )
+            for name, one in judged.items()
+        }
+    tests = judged.pop(names[0])
+    origin = {**made, **source, "settings": settings}
+    return Verdicts(tests, by_kind, origin, signature, judged, agreement)
+
+
+def _replacements(
+    saved: HasOutcomes, replacement: str | None, beside: Sequence[str] | None
+) -> tuple[str, ...]:
+    """The replacements to test, among those that the outcomes were made with."""
+    held = replacements_of(saved.source)
+    first = replacement or held[0]
+    if beside is None:
+        others = tuple(name for name in held if name != first and replacement is None)
+    else:
+        check_replacements(first, beside)
+        others = tuple(beside)
+    for name in (first, *others):
+        if name not in held:
+            raise HeadtoolError(
+                f"{name_of(saved)} holds no outcomes with `replacement` {name} (it has: "
+                f"{', '.join(held)}); name one of these, or ablate again"
+            )
+    return (first, *others)
 
 
 def _effects(outcomes: Outcomes, metric: Metric) -> NDArray[np.float64]:

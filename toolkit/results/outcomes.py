@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from headtool.heads import Head, HeadMask, Sites
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["SHOWN_HEADS", "Outcomes"]
+__all__ = ["SHOWN_HEADS", "Outcomes", "replacements_of"]
 
 SHOWN_HEADS = 8
 """Heads that a notebook shows of a result."""
@@ -135,3 +135,16 @@ class Outcomes:
             raise ValueError(str(error)) from error
         whole = {name: values[0] for name, values in columns.items()}
         return cls(masks, whole, {name: values[1:] for name, values in columns.items()})
+
+
+def replacements_of(source: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name what closed heads put out, where one replacement or several were asked for.
+
+    Parameters
+    ----------
+    source
+        Provenance of outcomes; see `Run.source`.
+    """
+    options = source["options"]
+    beside = options.get("beside") or source.get("beside") or ()
+    return (options.get("replacement", "zero"), *beside)

@@ -157,7 +157,7 @@ class Run:
             )
         return dict(found[name])
 
-    def outcomes(self, metric: Metric | None = None) -> Outcomes:
+    def outcomes(self, metric: Metric | None = None, *, replacement: str | None = None) -> Outcomes:
         """Read the per-example outcomes; a run without any is a `HeadtoolError`.
 
         Parameters
@@ -165,11 +165,16 @@ class Run:
         metric
             The metric whose statistics they must hold. Metrics of translations are computed from
             the texts, if the run keeps these; any other that is missing is a `HeadtoolError`.
+        replacement
+            What closed heads put out; None for the first replacement. See
+            `headtool.results.outcomes.replacements_of`.
         """
         from headtool.metrics.translation import TranslationMetric
-        from headtool.results.outcomes import Outcomes
+        from headtool.results.outcomes import Outcomes, replacements_of
 
-        prefix = "" if self.source["method"] == "ablate" else "ablation."
+        own = "" if self.source["method"] == "ablate" else "ablation."
+        further = replacement not in (None, replacements_of(self.source)[0])
+        prefix = f"{own}{replacement}." if further else own
         outcomes = self._parsed(
             f"{prefix}outcomes", lambda frame: Outcomes.from_frame(frame, self.sites)
         )
@@ -184,7 +189,7 @@ class Run:
             raise self._lacks(metric)
         from headtool.results.hypotheses import Hypotheses
 
-        references = self.table(f"{prefix}references")["text"].tolist()
+        references = self.table(f"{own}references")["text"].tolist()
         hypotheses = self._parsed(
             f"{prefix}hypotheses",
             lambda frame: Hypotheses.from_frame(frame, outcomes.masks, examples=len(references)),

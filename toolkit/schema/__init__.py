@@ -40,7 +40,8 @@ def find_table(name: str) -> Table | None:
     Parameters
     ----------
     name
-        Its name in the run, such as ``outcomes.2`` or ``ablation.outcomes``.
+        Its name in the run, such as ``outcomes.2``, ``ablation.outcomes`` or
+        ``ablation.mean.outcomes``.
 
     Examples
     --------
@@ -50,7 +51,7 @@ def find_table(name: str) -> Table | None:
     """
     if name in TABLES:
         return TABLES[name]
-    first, _, last = name.partition(".")
+    first, _, last = name.rpartition(".")
     if first == "outcomes" and last.isdigit():
         return TABLES["outcomes"]
     return TABLES[last] if last in _OF_MASKS else None

@@ -20,6 +20,11 @@ VERDICTS = (
         "`test`, `compare`",
         (
             BY_DATA,
+            string(
+                "replacement",
+                "what closed heads put out; in the output of `test` on several replacements only",
+                optional=True,
+            ),
             *HEAD,
             DELTA,
             *interval("`delta`", _METRIC, "ci_"),
@@ -46,7 +51,7 @@ VERDICTS = (
             ),
         ),
         about="In a comparison by its metric, on the evaluation examples of every data set.",
-        key=("data", "kind", "layer", "head"),
+        key=("data", "replacement", "kind", "layer", "head"),
     ),
     Table(
         "kinds",
