@@ -58,7 +58,8 @@ class Scoring:
     results
         The scores of each method, in the order that was asked for.
     seconds
-        How long each method took, by name; a pass that several read counts in equal parts.
+        How long each method took, by name, under all replacements; a pass that several read counts
+        in equal parts.
     folder
         The run directory; None where none was asked for.
     beside
@@ -254,13 +255,14 @@ def score(
                             adapter, family, found, rescore, steps=steps or STEPS, seed=seed
                         )
                 _warn_of_missing(found)
+                spent = time.perf_counter() - started
+                seconds[scorer.name] = seconds.get(scorer.name, 0.0) + spent
                 if one.replacement:
                     others[one.replacement] = (*others.get(one.replacement, ()), found)
                     continue
                 if beside and scorer.replaced_by:
                     found = replace(found, provenance={**found.provenance, "beside": list(beside)})
                 results.append(found)
-                seconds[scorer.name] = time.perf_counter() - started
         except KeyboardInterrupt:
             # Where parts are kept, the same call continues, and must find its folder free.
             if folder is not None and results and not (kept.holds_any or beside):
