@@ -141,6 +141,6 @@ def _explained(model: ModelAdapter, batch: Batch, logits: Tensor) -> Tensor:
         return logits.squeeze(-1)
     if model.task == "classification":
         return logits.amax(dim=-1)
-    predicted = model.task in ("masked-lm", "causal-lm")
+    predicted = model.task in ("masked-lm", "causal-lm", "token-classification")
     scored = batch.targets != -100 if predicted else batch.queries["dec-self"].real
     return (logits.amax(dim=-1) * scored).sum(dim=1) / scored.sum(dim=1).clamp(min=1)

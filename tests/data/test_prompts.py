@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from headtool.data import TextData, load_data, parse_columns
-from headtool.data.columns import as_choices
+from headtool.data.prompts import as_choices
 from headtool.errors import HeadtoolError
 
 PROMPTS = [

@@ -2,24 +2,111 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 from headtool.data.dataset import TextData
 from headtool.data.messages import listing, quoted
+from headtool.data.picking import named_column, text_columns
+from headtool.data.prompts import prompt_data
 from headtool.data.tables import Table
+from headtool.data.tagged import tagged_data
 from headtool.errors import HeadtoolError, unknown
 
-__all__ = ["as_choices", "check_columns", "parse_columns", "text_data"]
+__all__ = ["check_columns", "parse_columns", "text_data"]
 
 _LOGGER = logging.getLogger("headtool.data")
 
 _ROLES = (
     *("text", "text_a", "text_b", "label", "source", "target", "corrupted", "corrupted_b"),
-    *("prompt", "answer", "wrong", "choices"),
+    *("prompt", "answer", "wrong", "choices", "tokens", "tags"),
 )
 _EXAMPLE = "text_a=premise,text_b=hypothesis,label=gold_label"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A table that does not hold texts with labels.
+
+    Attributes
+    ----------
+    own
+        Roles that occur in such tables only.
+    others
+        Roles that may stand beside them.
+    rule
+        Which of them go together, for messages.
+    read
+        Makes data of a table, given the column of each role.
+    known
+        Names of columns by which such a table is recognised, by role.
+    unlabelled
+        Whether a table with a column ``label`` is none.
+    both
+        Roles that are all named where one is.
+    apart
+        Two groups of roles that do not go together.
+    """
+
+    own: frozenset[str]
+    others: frozenset[str]
+    rule: str
+    read: Callable[[Table, Mapping[str, str], str], TextData]
+    known: tuple[Mapping[str, str], ...]
+    unlabelled: bool = False
+    both: frozenset[str] = frozenset()
+    apart: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+
+    def holds(self, roles: set[str]) -> bool:
+        """Whether roles go together."""
+        mixed = all(part & roles for part in self.apart)
+        return self.both <= roles <= self.own | self.others and not mixed
+
+
+def _translation(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
+    roles = ("source", "target", "corrupted")
+    names = {role: named_column(table, columns[role]) for role in roles if role in columns}
+    return TextData(spec, "translation", text_columns(table, names))
+
+
+def _same(*roles: str) -> dict[str, str]:
+    """Columns that are called as their roles."""
+    return dict(zip(roles, roles, strict=True))
+
+
+_LAYOUTS = (
+    _Layout(
+        frozenset({"prompt", "answer", "wrong", "choices"}),
+        frozenset({"label", "corrupted"}),
+        "prompts have an answer (and a wrong one), or choices and a label",
+        prompt_data,
+        (_same("prompt", "answer"), _same("prompt", "choices", "label")),
+        apart=(frozenset({"answer", "wrong"}), frozenset({"choices", "label"})),
+    ),
+    _Layout(
+        frozenset({"source", "target"}),
+        frozenset({"corrupted"}),
+        "translation needs source=NAME,target=NAME alone",
+        _translation,
+        (
+            _same("source", "target"),
+            {"source": "document", "target": "summary"},
+            {"source": "dialogue", "target": "summary"},
+            {"source": "article", "target": "highlights"},
+            {"source": "text", "target": "summary"},
+        ),
+        unlabelled=True,
+        both=frozenset({"source", "target"}),
+    ),
+    _Layout(
+        frozenset({"tokens", "tags"}),
+        frozenset(),
+        "tagged sentences need tokens=NAME,tags=NAME alone",
+        tagged_data,
+        (_same("tokens", "tags"), {"tokens": "tokens", "tags": "ner_tags"}),
+    ),
+)
 
 # Names of columns in headtool, GLUE and the corpora behind it; the first match wins.
 _PAIRS = (
@@ -37,9 +124,10 @@ _LABELS = ("label", "gold_label", "is_duplicate", "Quality", "score", "similarit
 def parse_columns(text: str) -> dict[str, str]:
     """Parse ``--columns``: comma-separated ``role=column`` pairs.
 
-    Roles are ``text`` or ``text_a`` (the same thing), ``text_b``, ``label``; for translation
-    ``source`` and ``target``; for language models ``prompt`` with ``answer`` and ``wrong``, or with
-    ``choices`` and ``label``; beside all of them ``corrupted``.
+    Roles are ``text`` or ``text_a`` (the same thing), ``text_b``, ``label``; for translation and
+    summaries ``source`` and ``target``; for language models ``prompt`` with ``answer`` and
+    ``wrong``, or with ``choices`` and ``label``; beside all of them ``corrupted``. Sentences with
+    tags have ``tokens`` and ``tags``.
 
     Raises
     ------
@@ -81,20 +169,9 @@ def check_columns(columns: Mapping[str, str]) -> None:
         raise HeadtoolError("`columns`: 'text' and 'text_a' mean the same column; give one of them")
     if "text_b" in columns and not {"text", "text_a"} & set(columns):
         raise HeadtoolError("`columns`: 'text_b' needs 'text_a' beside it")
-    translation = {"source", "target"} & set(columns)
-    if translation and set(columns) - {"corrupted"} != {"source", "target"}:
-        raise HeadtoolError(
-            f"`columns`: {listing(columns)} do not go together; "
-            "translation needs source=NAME,target=NAME alone"
-        )
-    asked = {"prompt", "answer", "wrong", "choices"} & set(columns)
-    strange = set(columns) - {"prompt", "answer", "wrong", "choices", "label", "corrupted"}
-    mixed = "choices" in columns and bool({"answer", "wrong"} & set(columns))
-    if asked and (strange or mixed or ("label" in columns and {"answer", "wrong"} & asked)):
-        raise HeadtoolError(
-            f"`columns`: {listing(columns)} do not go together; prompts have an answer (and a "
-            "wrong one), or choices and a label"
-        )
+    layout = _named_layout(columns)
+    if layout is not None and not layout.holds(set(columns)):
+        raise HeadtoolError(f"`columns`: {listing(columns)} do not go together; {layout.rule}")
 
 
 def text_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
@@ -107,8 +184,9 @@ def text_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
     MultiNLI: the annotators did not agree).
 
     A table with columns ``prompt`` and ``answer``, or ``prompt``, ``choices`` and ``label``, is one
-    for language models; one with ``source``, ``target`` and ``corrupted`` one for translation. A
-    column ``corrupted`` beside any of them holds the same text with what decides changed.
+    for language models; one with ``source`` and ``target``, or ``document`` and ``summary``, one
+    for translation. A column ``corrupted`` beside any of them holds the same text with what decides
+    changed. ``tokens`` with ``tags`` (or ``ner_tags``) are sentences for token classification.
 
     Parameters
     ----------
@@ -124,35 +202,49 @@ def text_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
     HeadtoolError
         If a column is missing or ambiguous, or a label cell is empty.
     """
-    header, plain = set(table.header), not columns
-    if {"prompt", "answer", "wrong", "choices"} & set(columns):
-        return prompt_data(table, _completed(table, columns), spec)
-    if plain and ({"prompt", "answer"} <= header or {"prompt", "choices", "label"} <= header):
-        return prompt_data(table, _completed(table, columns), spec)
-    if "source" in columns or (plain and {"source", "target", "corrupted"} <= header):
-        named = _completed(table, columns)
-        roles = ("source", "target", "corrupted")
-        names = {role: _named(table, named[role]) for role in roles if role in named}
-        return TextData(spec, "translation", _texts(table, names))
+    layout = _named_layout(columns) or _recognised(table, columns)
+    if layout is not None:
+        return layout.read(table, _completed(table, columns, layout), spec)
     texts = _find_texts(table, columns)
     label = _find_label(table, columns)
     if label is None:
-        return TextData(spec, "text", {"text": _texts(table, texts)["text_a"]})
+        return TextData(spec, "text", {"text": text_columns(table, texts)["text_a"]})
     texts |= _find_corrupted(table, columns, texts)
     return TextData(spec, "classification", _labelled(table, texts, label))
 
 
-def _completed(table: Table, columns: Mapping[str, str]) -> dict[str, str]:
+def _completed(table: Table, columns: Mapping[str, str], layout: _Layout) -> dict[str, str]:
     """Role to column name, those not named found by the names of the roles."""
-    return {role: role for role in _ROLES if role in table.header} | dict(columns)
+    found = {role: role for role in _ROLES if role in table.header}
+    for known in layout.known if not columns else ():
+        if set(known.values()) <= set(table.header):
+            return {**found, **known}
+    return found | dict(columns)
+
+
+def _named_layout(columns: Mapping[str, str]) -> _Layout | None:
+    """The layout that roles which the user named are for."""
+    return next((layout for layout in _LAYOUTS if layout.own & set(columns)), None)
+
+
+def _recognised(table: Table, columns: Mapping[str, str]) -> _Layout | None:
+    """The layout that a table's own names are for; None where it has texts and labels."""
+    if columns:
+        return None
+    header = set(table.header)
+    for layout in _LAYOUTS:
+        for known in layout.known:
+            if set(known.values()) <= header and not (layout.unlabelled and "label" in header):
+                return layout
+    return None
 
 
 def _find_corrupted(
     table: Table, columns: Mapping[str, str], texts: Mapping[str, str]
 ) -> dict[str, str]:
     """Columns of the corrupted texts, if there are any; of a pair one may stay as it is."""
-    named = _completed(table, columns)
-    found = {role: named[role] for role in ("corrupted", "corrupted_b") if role in named}
+    roles = [role for role in ("corrupted", "corrupted_b") if role in {*table.header, *columns}]
+    found = {role: columns.get(role, role) for role in roles}
     if "corrupted_b" in found and "text_b" not in texts:
         raise HeadtoolError(
             f"{table.source} has a column {quoted(found['corrupted_b'])} but one text only; name "
@@ -163,22 +255,22 @@ def _find_corrupted(
     found.setdefault("corrupted", texts["text_a"])
     if "text_b" in texts:
         found.setdefault("corrupted_b", texts["text_b"])
-    return {role: _named(table, name) for role, name in found.items()}
+    return {role: named_column(table, name) for role, name in found.items()}
 
 
 def _find_texts(table: Table, columns: Mapping[str, str]) -> dict[str, str]:
     first = columns.get("text", columns.get("text_a"))
     if first is not None:
-        texts = {"text_a": _named(table, first)}
+        texts = {"text_a": named_column(table, first)}
         if "text_b" in columns:
-            texts["text_b"] = _named(table, columns["text_b"])
+            texts["text_b"] = named_column(table, columns["text_b"])
         return texts
     for pair in _PAIRS:
         if set(pair) <= set(table.header):
-            return {"text_a": _named(table, pair[0]), "text_b": _named(table, pair[1])}
+            return {"text_a": named_column(table, pair[0]), "text_b": named_column(table, pair[1])}
     for single in _SINGLES:
         if single in table.header:
-            return {"text_a": _named(table, single)}
+            return {"text_a": named_column(table, single)}
     raise HeadtoolError(
         f"{table.source} has no column 'text' (or 'text_a' and 'text_b'), only "
         f"{listing(table.header)}; say which it is with `columns`, like {_EXAMPLE}"
@@ -187,10 +279,10 @@ def _find_texts(table: Table, columns: Mapping[str, str]) -> dict[str, str]:
 
 def _find_label(table: Table, columns: Mapping[str, str]) -> str | None:
     if "label" in columns:
-        return _named(table, columns["label"])
+        return named_column(table, columns["label"])
     for name in _LABELS:
         if name in table.header:
-            return _named(table, name)
+            return named_column(table, name)
     if {"text", "text_a"} & set(columns) and "text_b" not in columns:
         return None
     raise HeadtoolError(
@@ -199,117 +291,8 @@ def _find_label(table: Table, columns: Mapping[str, str]) -> str | None:
     )
 
 
-def prompt_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
-    """Pick prompts with answers, or with choices, out of a table.
-
-    Parameters
-    ----------
-    table
-        The table to read.
-    columns
-        Role to column name, with ``prompt`` and what goes with it.
-    spec
-        The data set as the user named it.
-
-    Raises
-    ------
-    HeadtoolError
-        If a column is missing, or choices are no list with the right one in it.
-    """
-    choice = "choices" in columns and "answer" not in columns
-    needed = ("prompt", "label") if choice else ("prompt", "answer")
-    names = {role: _named(table, columns.get(role, role)) for role in needed}
-    further = ("corrupted",) if choice else ("wrong", "corrupted")
-    names |= {role: _named(table, columns[role]) for role in further if role in columns}
-    found = _texts(table, names)
-    for role, texts in found.items():
-        for row, text in enumerate(texts):
-            if not text.strip():
-                raise HeadtoolError(
-                    f"{table.place(row)}: column {quoted(names[role])} is empty; fill it in or "
-                    "remove the row"
-                )
-    if not choice:
-        answers = found["answer"]
-        wrongs = found.get("wrong", ("",) * len(answers))
-        for row, (answer, wrong) in enumerate(zip(answers, wrongs, strict=True)):
-            if answer.strip() == wrong.strip():
-                raise HeadtoolError(
-                    f"{table.place(row)}: the wrong answer is the right one, {quoted(answer)}; "
-                    "correct it"
-                )
-        return TextData(spec, "prompt", found)
-    cells = table.cells(_named(table, columns["choices"]), lists=True)
-    lists, labels = [], []
-    for row, (cell, label) in enumerate(zip(cells, found["label"], strict=True)):
-        choices = as_choices(cell or "")
-        if choices is None:
-            raise HeadtoolError(
-                f"{table.place(row)}: {quoted(cell or '')} is no list of two or more "
-                'choices; write one like ["yes", "no"]'
-            )
-        number = label.strip().removesuffix(".0")
-        if not number.isdecimal() or int(number) >= len(choices):
-            raise HeadtoolError(
-                f"{table.place(row)}: label {quoted(label)} is none of the {len(choices)} choices; "
-                f"give a number from 0 to {len(choices) - 1}"
-            )
-        lists.append(json.dumps(choices, ensure_ascii=False))
-        labels.append(str(int(number)))
-    return TextData(spec, "choice", {**found, "choices": tuple(lists), "label": tuple(labels)})
-
-
-def as_choices(text: str) -> list[str] | None:
-    """Read a JSON list of two or more strings that are not empty; None if it is none.
-
-    Parameters
-    ----------
-    text
-        The list as JSON.
-
-    Examples
-    --------
-    >>> from headtool.data.columns import as_choices
-    >>> as_choices('["yes", "no"]'), as_choices("yes, no")
-    (['yes', 'no'], None)
-    """
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(found, list) or len(found) < 2:
-        return None
-    texts = [part for part in found if isinstance(part, str) and part.strip()]
-    return texts if len(texts) == len(found) else None
-
-
-def _named(table: Table, name: str) -> str:
-    count = table.header.count(name)
-    if count == 0:
-        raise HeadtoolError(
-            f"{table.source} has no column {quoted(name)}, only {listing(table.header)}; "
-            "correct `columns`"
-        )
-    if count > 1:
-        raise HeadtoolError(f"{table.source} has {count} columns {quoted(name)}; rename one")
-    return name
-
-
-def _texts(table: Table, names: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    columns: dict[str, tuple[str, ...]] = {}
-    for role, name in names.items():
-        cells = table.cells(name)
-        texts = tuple(cell for cell in cells if cell is not None)
-        if len(texts) != len(cells):
-            raise HeadtoolError(
-                f"{table.source}: column {quoted(name)} is a label, not text; correct `columns`"
-            )
-        columns[role] = texts
-    return columns
-
-
 def _labelled(table: Table, texts: Mapping[str, str], label: str) -> dict[str, tuple[str, ...]]:
-    columns = _texts(table, texts)
+    columns = text_columns(table, texts)
     labels = table.cells(label)
     kept: dict[int, str] = {}
     for row, cell in enumerate(labels):

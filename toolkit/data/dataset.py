@@ -15,7 +15,7 @@ from headtool.data.drawing import Drawn, LimitOrder, check_limit, drawn_rows
 
 __all__ = ["Kind", "TextData"]
 
-Kind = Literal["classification", "translation", "text", "prompt", "choice"]
+Kind = Literal["classification", "translation", "text", "prompt", "choice", "tokens"]
 
 _COLUMNS: dict[Kind, tuple[set[str], ...]] = {
     "classification": (
@@ -33,6 +33,7 @@ _COLUMNS: dict[Kind, tuple[set[str], ...]] = {
         {"prompt", "answer", "wrong", "corrupted"},
     ),
     "choice": ({"prompt", "choices", "label"}, {"prompt", "choices", "label", "corrupted"}),
+    "tokens": ({"tokens", "tags"},),
 }
 
 
@@ -48,10 +49,11 @@ class TextData:
         ``classification`` (columns ``text_a``, optionally ``text_b``, and ``label``, the labels as
         written; regression targets are labels too), ``translation`` (``source``, ``target``),
         ``text`` (``text``: one string per document), ``prompt`` (``prompt``, ``answer``, optionally
-        ``wrong``: another answer) or ``choice`` (``prompt``, ``choices``: a JSON list of strings,
-        ``label``: which of them is right, from 0). All but ``text`` may have ``corrupted``: the
-        same text with what decides changed, for ``replacement=counterfactual``; beside ``text_b``
-        there is ``corrupted_b``.
+        ``wrong``: another answer), ``choice`` (``prompt``, ``choices``: a JSON list of strings,
+        ``label``: which of them is right, from 0) or ``tokens`` (``tokens`` and ``tags``: JSON
+        lists of strings of one length). The first two and prompts may have ``corrupted``: the same
+        text with what decides changed, for ``replacement=counterfactual``; beside ``text_b`` there
+        is ``corrupted_b``.
     columns
         Column name to strings; all columns have the same length, at least one row.
     pretokenized

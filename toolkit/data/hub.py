@@ -46,6 +46,8 @@ def hub_table(spec: str) -> Table:
 
     def cells(name: str, *, lists: bool = False) -> list[str | None]:
         feature = features[name]
+        while hasattr(feature, "feature"):  # a list
+            feature = feature.feature
         names = feature.names if isinstance(feature, datasets.ClassLabel) else None
         return as_cells(data[name], name, place, label_names=names, lists=lists)
 

@@ -15,10 +15,13 @@ from headtool.data.fairseq_bin import fairseq_bin_data
 from headtool.data.hub import hub_table
 from headtool.data.messages import quoted
 from headtool.data.tables import TABLE_READERS, Table
+from headtool.data.tagged import read_conll
 from headtool.data.textfile import quoted_path, read_lines, read_text, user_path
 from headtool.errors import HeadtoolError, unknown
 
 __all__ = ["BUILTIN_DATA", "load_data"]
+
+_READERS = {**TABLE_READERS, ".conll": read_conll}
 
 BUILTIN_DATA: dict[str, tuple[str, str, Kind]] = {
     "nli/matched": ("headtool.builtin.nli", "matched", "classification"),
@@ -49,6 +52,7 @@ def load_data(
     ``dev.tsv``                             GLUE's tab-separated values: header, no quoting
     ``dev.csv``                             comma-separated values as the csv module reads them
     ``dev.jsonl``, ``dev.parquet``          one JSON object per line; Parquet
+    ``dev.conll``                           a token and its tag a line, for token classification
     ``book.txt``                            one document for a language model
     ``test.de,test.en``                     two line-aligned files for translation
     ``fairseq-bin:DIR/test``                a split that fairseq-preprocess wrote
@@ -101,7 +105,7 @@ def _load(spec: str, columns: Mapping[str, str]) -> TextData:
         return text_data(table, columns, spec)
     if columns:
         raise HeadtoolError(
-            f"`columns` applies to tables ({', '.join(TABLE_READERS)}, hub:), not to {spec!r}; "
+            f"`columns` applies to tables ({', '.join(_READERS)}, hub:), not to {spec!r}; "
             "leave it out"
         )
     if spec.startswith("builtin:"):
@@ -120,7 +124,7 @@ def _table(spec: str) -> Table | None:
     if spec.startswith("hub:"):
         return hub_table(spec)
     path = user_path(spec)
-    reader = TABLE_READERS.get(path.suffix.lower())
+    reader = _READERS.get(path.suffix.lower())
     if reader is None or _is_pair(spec) or spec.startswith(("builtin:", "fairseq-bin:")):
         return None
     return reader(path)
@@ -169,7 +173,7 @@ def _document(path: Path, spec: str) -> TextData:
 
 
 def _unknown_format(path: Path, spec: str) -> HeadtoolError:
-    known = f"{', '.join(TABLE_READERS)} or .txt"
+    known = f"{', '.join(_READERS)} or .txt"
     if os.path.isdir(path):
         return HeadtoolError(
             f"{quoted_path(path)} is a folder; name a {known} file in it, "

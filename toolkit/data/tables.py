@@ -219,9 +219,14 @@ def _stored_label_names(path: Path, metadata: Mapping[bytes, bytes]) -> dict[str
         raise HeadtoolError(f"{place} describes no features; write the file again, or save as .csv")
     label_names: dict[str, list[str]] = {}
     for column, feature in found.items():
-        if not isinstance(feature, dict) or feature.get("_type") != "ClassLabel":
+        inside = feature
+        while isinstance(inside, dict) and isinstance(inside.get("feature"), dict):
+            inside = inside["feature"]  # of a list
+        if isinstance(inside, list) and len(inside) == 1:
+            inside = inside[0]
+        if not isinstance(inside, dict) or inside.get("_type") != "ClassLabel":
             continue
-        names = feature.get("names")
+        names = inside.get("names")
         if not isinstance(names, list) or not all(
             isinstance(name, str) and _encodable(name) for name in names
         ):
@@ -289,7 +294,7 @@ def as_cells(
             def here(_: int, row: int = index) -> str:
                 return place(row)
 
-            inside = as_cells(value, column, here)
+            inside = as_cells(value, column, here, label_names=label_names)
             cells.append(json.dumps(inside, ensure_ascii=False))
         else:
             shown = "null" if value is None else type(value).__name__

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from headtool.errors import HeadtoolError, nearest
 from headtool.metrics.base import TASKS, Metric
 from headtool.metrics.prediction import DEFAULTS, F1, METRICS, CountsMetric
+from headtool.metrics.tagging import EntityF1, mark_entities
 
 __all__ = ["default_metric", "get_metric", "metric_of_model", "metric_of_run", "metrics_for"]
 
@@ -36,7 +37,7 @@ def metrics_for(task: str) -> tuple[str, ...]:
 
 
 def default_metric(task: str) -> str:
-    """Return a task's own metric: accuracy, pearson, or the loss for language models."""
+    """Return a task's own metric: accuracy, pearson, f1, or the loss for language models."""
     _check_task(task)
     return DEFAULTS.get(task, "loss")
 
@@ -106,7 +107,13 @@ def metric_of_model(model: _Model, name: str | None = None) -> Metric:
     HeadtoolError
         As `get_metric` does.
     """
-    chosen = name or default_metric(model.task)
+    tags = model.task == "token-classification" and not mark_entities(model.labels)
+    chosen = name or ("accuracy" if tags else default_metric(model.task))
+    if tags and chosen == EntityF1.name:
+        raise HeadtoolError(
+            f"`metric` {chosen} counts entities, and the model's labels mark none (O, B-PER, "
+            "I-PER); choose accuracy"
+        )
     return get_metric(chosen, task=model.task, n_labels=len(model.labels) or None)
 
 

@@ -141,7 +141,7 @@ class Divergence(_Ratio):
     name = "kl"
     unit = "nats"
     higher_is_better = False
-    tasks: ClassVar[tuple[str, ...]] = ("classification", *TOKEN_TASKS)
+    tasks: ClassVar[tuple[str, ...]] = ("classification", *TOKEN_TASKS, "token-classification")
     compares = True
 
     def per_example(self, columns: Columns) -> Array:

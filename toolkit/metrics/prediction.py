@@ -22,6 +22,7 @@ from headtool.metrics.language import (
     LogitDifference,
     Perplexity,
 )
+from headtool.metrics.tagging import EntityF1
 from headtool.metrics.translation import BLEU, CHRF, TER, Rouge1, Rouge2, RougeL
 
 __all__ = ["TASKS", "Metric"]
@@ -36,7 +37,7 @@ class Loss(Metric):
     name = "loss"
     unit = "nats"
     higher_is_better = False
-    tasks: ClassVar[tuple[str, ...]] = ("classification", *TOKEN_TASKS)
+    tasks: ClassVar[tuple[str, ...]] = ("classification", *TOKEN_TASKS, "token-classification")
 
     def per_example(self, columns: Columns) -> Array:
         """Return [loss, tokens]."""
@@ -76,7 +77,7 @@ class TokenAccuracy(Accuracy):
     """Share of scored tokens whose most probable symbol is the right one."""
 
     unit = "share of tokens"
-    tasks = TOKEN_TASKS
+    tasks = (*TOKEN_TASKS, "token-classification")
 
     def per_example(self, columns: Columns) -> Array:
         """Return [correct, tokens]."""
@@ -274,6 +275,7 @@ METRICS: tuple[type[Metric], ...] = (
     Accuracy,
     TokenAccuracy,
     F1,
+    EntityF1,
     MacroF1,
     Matthews,
     Pearson,
@@ -295,4 +297,4 @@ METRICS: tuple[type[Metric], ...] = (
     Rouge2,
     RougeL,
 )
-DEFAULTS = {"classification": "accuracy", "regression": "pearson"}
+DEFAULTS = {"classification": "accuracy", "regression": "pearson", "token-classification": "f1"}

@@ -35,7 +35,9 @@ __all__ = [
 
 _TIGHT = 0.2  # by how much lengths in a batch with hardly any padding differ
 
-Task = Literal["classification", "regression", "causal-lm", "masked-lm", "seq2seq"]
+Task = Literal[
+    "classification", "regression", "causal-lm", "masked-lm", "seq2seq", "token-classification"
+]
 
 Row = Mapping[str, Any]
 """One tokenised example: the model's inputs as lists of token ids, and its target.

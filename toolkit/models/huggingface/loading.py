@@ -67,6 +67,11 @@ _HEADS: tuple[tuple[Task, Any, Any], ...] = (
         modeling_auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
         transformers.AutoModelForMaskedLM,
     ),
+    (
+        "token-classification",
+        modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
+        transformers.AutoModelForTokenClassification,
+    ),
 )
 
 
@@ -286,12 +291,12 @@ def _task(spec: str, config: Any) -> tuple[Task, Any]:
             for name in ((value,) if isinstance(value, str) else value)
         }
         if known.intersection(names):
-            if task != "classification":
-                return task, loader
-            if config.is_encoder_decoder:
+            if task in ("classification", "token-classification") and config.is_encoder_decoder:
                 raise HeadtoolError(
                     f"{spec} is a {names[0]}: encoder-decoder classifiers are not supported"
                 )
+            if task != "classification":
+                return task, loader
             if config.problem_type == "multi_label_classification":
                 raise HeadtoolError(f"{spec} is a multi-label classifier, which is not supported")
             regression = config.problem_type == "regression" or config.num_labels == 1
@@ -303,7 +308,8 @@ def _task(spec: str, config: Any) -> tuple[Task, Any]:
             return ("regression" if regression else "classification"), loader
     raise HeadtoolError(
         f"{spec} is a {', '.join(names) or 'model of unnamed class'}; headtool needs one with a "
-        "sequence-classification, causal, masked or sequence-to-sequence language-model head"
+        "sequence-classification, token-classification, causal, masked or sequence-to-sequence "
+        "language-model head"
     )
 
 

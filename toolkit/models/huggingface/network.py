@@ -15,10 +15,12 @@ from headtool.attention.weights import home
 from headtool.data import TextData, match_labels, regression_targets
 from headtool.errors import HeadtoolError
 from headtool.heads import Kind
+from headtool.metrics.tagging import mark_entities
 from headtool.models.answers import spread
 from headtool.models.base import ModelAdapter
 from headtool.models.batching import padded
 from headtool.models.blocks import BLOCK_TOKENS, mask_block
+from headtool.models.entities import entity_counts, read_tags
 from headtool.models.examples import (
     Batch,
     Examples,
@@ -33,6 +35,7 @@ from headtool.models.examples import (
 from headtool.models.huggingface.checking import check_ids
 from headtool.models.huggingface.prompts import encode_prompts
 from headtool.models.huggingface.sizes import byte_counter
+from headtool.models.huggingface.tagging import encode_tags
 
 __all__ = ["HuggingFaceNetwork"]
 
@@ -71,7 +74,10 @@ class HuggingFaceNetwork(ModelAdapter):
         self.eos_id = -1 if eos is None else int(eos)
         self.prefix, self.suffix = self._affixes()
         handles = discover(module, self.probe(module))
-        super().__init__(spec, task, module, handles, labels if task == "classification" else ())
+        named = task in ("classification", "token-classification")
+        super().__init__(spec, task, module, handles, labels if named else ())
+        marked = task == "token-classification" and mark_entities(labels)
+        self.tags = read_tags(labels) if marked else None
 
     # -- tokenising -------------------------------------------------------------------------
 
@@ -116,6 +122,10 @@ class HuggingFaceNetwork(ModelAdapter):
             check_ids(self.spec, self.module, (row["input_ids"] for row in each))
             written = (row.get("rivals", row["labels"]) for row in each)
             check_ids(self.spec, self.module, written, written=True)
+            return examples
+        if data.kind == "tokens":
+            examples = encode_tags(self, data, self._label2id(), batch_tokens=batch_tokens)
+            check_ids(self.spec, self.module, (row["input_ids"] for row in examples.rows))
             return examples
         rows, truncated = (
             self._encode_pairs(data) if data.kind == "translation" else self._encode_labelled(data)
@@ -289,6 +299,8 @@ class HuggingFaceNetwork(ModelAdapter):
         losses, columns = token_columns(
             logits, batch.targets, scored, label_smoothing=label_smoothing
         )
+        if self.tags is not None:
+            columns |= entity_counts(logits.argmax(dim=-1), batch.targets, scored, self.tags)
         columns |= batch.facts
         if batch.rivals is not None:
             columns |= rival_columns(logits, scored, batch.rivals)
@@ -326,6 +338,7 @@ _KINDS: dict[Task, tuple[str, ...]] = {
     "seq2seq": ("translation",),
     "causal-lm": ("text", "prompt", "choice"),
     "masked-lm": ("text",),
+    "token-classification": ("tokens",),
 }
 _PROMPTS = "a table with prompt and answer, or prompt, choices and label"
 _FORMATS = {
@@ -334,4 +347,5 @@ _FORMATS = {
     "text": "a .txt file",
     "prompt": _PROMPTS,
     "choice": _PROMPTS,
+    "tokens": "a .conll file, or a table with lists of tokens and tags",
 }

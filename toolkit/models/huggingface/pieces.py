@@ -80,7 +80,7 @@ class HuggingFacePieces(Pieces[HuggingFaceNetwork]):
         task = self.model.task
         if task in ("classification", "regression"):
             row["target"] = 0 if task == "classification" else 0.0
-        elif task == "masked-lm":
+        elif task in ("masked-lm", "token-classification"):
             row["labels"] = [-100] * len(row["input_ids"])
         elif task == "seq2seq":
             row["labels"] = row["input_ids"][-1:]

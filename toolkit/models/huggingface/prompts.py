@@ -13,8 +13,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from headtool.data import TextData
-from headtool.data.columns import as_choices
 from headtool.data.messages import quoted
+from headtool.data.prompts import as_choices
 from headtool.errors import HeadtoolError
 from headtool.models.examples import Examples, Row
 
