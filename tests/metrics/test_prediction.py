@@ -52,6 +52,11 @@ def random_columns(task, n, seed):
     if task == "causal-lm":
         columns |= {"bytes": 3 * tokens, "wrong_loss": rng.exponential(size=n) * tokens}
         columns |= {name: rng.integers(0, 2, n) for name in ("acc", "acc_norm", "acc_bytes")}
+    if task == "token-classification":
+        predicted, gold = 1 + rng.integers(4, size=(2, n))
+        right = rng.integers(0, np.minimum(predicted, gold) + 1)
+        counts = {"right": right, "predicted": predicted, "gold": gold}
+        columns |= {f"entities_{name}": values for name, values in counts.items()}
     return {**columns, **translation_columns(rng, n)} if task == "seq2seq" else columns
 
 
