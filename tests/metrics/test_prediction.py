@@ -362,6 +362,7 @@ def test_metrics_of_each_task():
             "loss",
             {*OF_TOKENS, "bleu", "chrf", "ter", "rouge1", "rouge2", "rougeL"},
         ),
+        "token-classification": ("f1", {"f1", "accuracy", "loss", "kl"}),
     }
 
 

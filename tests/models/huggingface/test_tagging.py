@@ -92,7 +92,8 @@ def test_commands(tmp_path: Path) -> None:
     assert set(ablated.frame["metric"]) == {"f1", "loss"}
     assert np.isfinite(ablated.frame["delta"]).all()
     found = headtool.compare(folder, data, methods=["gradient", "confidence", "attribution"])
-    assert set(found.agreement["method_a"]) | set(found.agreement["method_b"]) >= {"gradient"}
+    assert set(found.scores["method"]) >= {"gradient", "confidence", "attribution"}
+    assert np.isfinite(found.scores["score"]).all()
     headtool.prune(folder, method="gradient", data=data, keep_heads=5, out=str(tmp_path / "pruned"))
     small = headtool.load_model(str(tmp_path / "pruned"))
     assert small.task == "token-classification"
