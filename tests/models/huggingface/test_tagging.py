@@ -94,7 +94,10 @@ def test_commands(tmp_path: Path) -> None:
     found = headtool.compare(folder, data, methods=["gradient", "confidence", "attribution"])
     assert set(found.scores["method"]) >= {"gradient", "confidence", "attribution"}
     assert np.isfinite(found.scores["score"]).all()
-    headtool.prune(folder, method="gradient", data=data, keep_heads=5, out=str(tmp_path / "pruned"))
-    small = headtool.load_model(str(tmp_path / "pruned"))
+    scores = headtool.score(folder, data, methods=["gradient"])
+    out = tmp_path / "pruned"
+    pruning = headtool.prune(folder, scores=scores, keep_heads=5, data=data, out=out)
+    assert set(pruning.quality) == {"f1", "loss"}
+    small = headtool.load_model(str(out))
     assert small.task == "token-classification"
     assert small.sites.n_heads == 5
