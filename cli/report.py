@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from headtool.cli.console import prepare_messages
+from headtool.cli.console import note, prepare_messages
 from headtool.cli.options import Quiet
+from headtool.errors import HeadtoolError
 
-__all__ = ["report"]
+__all__ = ["report", "titles_of"]
 
 EXAMPLES = (
     "Examples:\n\n"
@@ -18,7 +20,8 @@ EXAMPLES = (
     "headtool report runs/compared --format latex --out paper/tables\n\n"
     "headtool report runs/compared --format latex --columns effect,interval,verdict\n\n"
     "headtool report runs/compared --format pdf --width 3.25 --out paper/figures --force\n\n"
-    "headtool report runs/compared --roles runs/roles --out with-roles.html"
+    "headtool report runs/compared --roles runs/roles --out with-roles.html\n\n"
+    "headtool report runs/sst2 runs/nli runs/mt --out methods.html"
 )
 
 
@@ -29,8 +32,13 @@ def _format(text: str) -> str:
     return text
 
 
-RunFolder = Annotated[
-    Path, typer.Argument(metavar="RUN", help="Folder that a command wrote with --out.")
+RunFolders = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN...",
+        help="Folder that a command wrote with --out. Several comparisons make one report, which "
+        "ranks the methods over all of them.",
+    ),
 ]
 Format = Annotated[
     str,
@@ -81,7 +89,7 @@ Roles = Annotated[
 
 
 def report(
-    run: RunFolder,
+    runs: RunFolders,
     output: Format = "html",
     roles: Roles = None,
     columns: Columns = None,
@@ -93,21 +101,62 @@ def report(
 ) -> None:
     """Render a saved run: a page for the browser, or tables and figures for a paper.
 
-    Shows runs of compare, curve, score, ablate, roles and dynamics. Prints the path of what was
-    written. The HTML page is one file that opens from disk and needs no network.
+    Shows runs of compare, curve, score, ablate, roles and dynamics. Several comparisons are put
+    together as far as they fit: same methods, each on a model and a data set of its own. Prints the
+    path of what was written. The HTML page is one file that opens from disk and needs no network.
     """
     prepare_messages(quiet=quiet)
     from headtool.reports.writing import write_report
 
-    titles = None if columns is None else [title.strip() for title in columns.split(",")]
+    if len(runs) > 1:
+        of_several = {"roles": roles, "width": width, "font": font}
+        _report_several(runs, of_several, output, columns, out, force=force, quiet=quiet)
+        return
     written = write_report(
-        run,
+        runs[0],
         format=output,
         roles=roles,
-        columns=titles,
+        columns=titles_of(columns),
         width=width,
         font=font,
         out=out,
         force=force,
     )
     typer.echo(str(written))
+
+
+def _report_several(
+    runs: list[Path],
+    unfit: Mapping[str, object],
+    output: str,
+    columns: str | None,
+    out: Path | None,
+    *,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Render several comparisons as one report; say which do not fit, and why."""
+    for name, value in unfit.items():
+        if value is not None:
+            raise HeadtoolError(f"`{name}` has no effect on several runs; leave it out")
+    from headtool.reports.contents.studies import of_runs
+    from headtool.reports.writing import write_study_report
+
+    contents = of_runs(runs)
+    for name, reason in contents.left:
+        note(f"{name} is left out: {reason}", quiet=quiet)
+    written = write_study_report(
+        contents, format=output, columns=titles_of(columns), out=out, force=force
+    )
+    typer.echo(str(written))
+
+
+def titles_of(columns: str | None) -> list[str] | None:
+    """Read titles of columns, separated by commas.
+
+    Parameters
+    ----------
+    columns
+        As given; None for all.
+    """
+    return None if columns is None else [title.strip() for title in columns.split(",")]

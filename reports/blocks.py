@@ -58,12 +58,15 @@ class Panel:
         Replaces it on a small screen.
     css
         Classes of the panel.
+    link
+        Where the title leads; empty for nowhere.
     """
 
     drawing: Markup
     title: str = ""
     narrow: Markup | None = None
     css: str = ""
+    link: str = ""
 
 
 @dataclass(frozen=True)
@@ -122,11 +125,14 @@ class Cell:
         What the table is sorted by; None: never first.
     css
         Classes of the cell.
+    link
+        Where the text leads; empty for nowhere.
     """
 
     text: str
     order: float | None = None
     css: str = ""
+    link: str = ""
 
     @classmethod
     def number(cls, value: float) -> Cell:

@@ -17,9 +17,13 @@ from headtool.reports.marks import is_marked
 from headtool.results.replacing import replacing, sweep
 
 if TYPE_CHECKING:
-    from headtool.analysis.comparison import Comparison
+    import pandas as pd
 
-__all__ = ["FORMATS", "add_report", "write_report"]
+    from headtool.analysis.comparison import Comparison
+    from headtool.reports.contents.studies import StudyContents
+    from headtool.results.studies import Study
+
+__all__ = ["FORMATS", "add_report", "write_report", "write_study_report"]
 
 
 class Written(Protocol):
@@ -28,6 +32,13 @@ class Written(Protocol):
     @property
     def folder(self) -> Path | None:
         """The run directory; None where there is none."""
+
+
+class HasTables(Protocol):
+    """What a report is made of."""
+
+    def every_table(self) -> Iterator[tuple[str, pd.DataFrame]]:
+        """All tables with rows, by name."""
 
 
 def write_report(
@@ -91,7 +102,7 @@ def write_report(
     ('report.html', '<!doctype html>')
     """
     choice = choice_of(format, columns=columns, width=width, font=font)
-    name, endings = FORMATS[choice.format]
+    name = FORMATS[choice.format][0]
     with _run_of(source) as (run, lasts):
         contents = read_contents(run)
         if roles is not None:
@@ -101,17 +112,121 @@ def write_report(
                 "this comparison lies in no folder, so its report has no place; give `out`"
             )
         place = Path(out) if out is not None else run / name
-        try:
-            sweep(place)
-            _check(place, endings, contents, force=force)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(place, force=force) as made:
-                _render(contents, choice, made)
-        except OSError as error:
-            raise HeadtoolError(
-                f"cannot write {place}: {error.strerror or error}; choose another `out`"
-            ) from error
+        _put(place, choice, contents, lambda made: _render(contents, choice, made), force)
     return place
+
+
+def _put(
+    place: Path,
+    choice: Choice,
+    contents: HasTables,
+    render: Callable[[Path], None],
+    force: bool,
+) -> None:
+    """Write a report whole or not at all, and never over something else."""
+    try:
+        sweep(place)
+        _check(place, FORMATS[choice.format][1], contents, force=force)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(place, force=force) as made:
+            render(made)
+    except OSError as error:
+        raise HeadtoolError(
+            f"cannot write {place}: {error.strerror or error}; choose another `out`"
+        ) from error
+
+
+def write_study_report(
+    source: StudyContents | Study | Path | str | Sequence[Path | str],
+    *,
+    format: str = "html",
+    columns: Sequence[str] | None = None,
+    out: Path | str | None = None,
+    force: bool = False,
+) -> Path:
+    """Write a report on many comparisons; nothing is computed again.
+
+    Methods are ranked over all of them, and every comparison links to its own report. What fits
+    together is reported; the report says what was left out, and why.
+
+    Parameters
+    ----------
+    source
+        A study, its folder, or the folders of several comparisons.
+    format
+        ``html`` and ``markdown`` are a file; ``latex`` and ``csv`` a folder.
+    columns
+        As for `write_report`.
+    out
+        Where to. None: inside the study's folder, or for several comparisons the current one, under
+        the format's default name.
+    force
+        Replace a report that is already there.
+
+    Returns
+    -------
+    Path
+        What was written.
+
+    Raises
+    ------
+    HeadtoolError
+        If there is no study, none of the comparisons can be shown, `out` cannot be written, or an
+        option does not belong to the format.
+    """
+    choice = choice_of(format, columns=columns)
+    if choice.format == "figures":
+        raise HeadtoolError(
+            "a report on several comparisons has no figures of its own; choose html, markdown, "
+            "latex or csv as `format`"
+        )
+    contents, folder = _study_of(source)
+    place = Path(out) if out is not None else folder / FORMATS[choice.format][0]
+    _put(place, choice, contents, lambda made: _render_study(contents, choice, made, place), force)
+    return place
+
+
+def _study_of(
+    source: StudyContents | Study | Path | str | Sequence[Path | str],
+) -> tuple[StudyContents, Path]:
+    """The comparisons, and the folder that their report belongs to."""
+    from headtool.reports.contents.studies import StudyContents, of_runs, of_study
+    from headtool.results.studies import Study, read_study
+
+    if isinstance(source, StudyContents):
+        return source, source.folder
+    if isinstance(source, Study):
+        contents = of_study(source)
+    elif isinstance(source, Path | str):
+        contents = of_study(read_study(source))
+    else:
+        contents = of_runs([Path(folder) for folder in source])
+    return contents, contents.folder
+
+
+def _render_study(contents: StudyContents, choice: Choice, made: Path, place: Path) -> None:
+    """Write one format at `made`, from where it will go to `place`."""
+    from headtool.reports.sections.studies import build_study_page
+
+    if choice.format == "csv":
+        made.mkdir()
+        _write_csv(contents, made)
+        return
+    page = build_study_page(contents, place.parent)
+    if choice.format == "html":
+        from headtool.reports.formats.html import render_page
+
+        made.write_text(render_page(page), encoding="utf-8")
+    elif choice.format == "markdown":
+        from headtool.reports.formats.markdown import markdown_of
+
+        made.write_text(markdown_of(page), encoding="utf-8")
+    else:
+        from headtool.reports.formats.latex import latex_files
+
+        made.mkdir()
+        for name, text in latex_files(page, columns=choice.columns).items():
+            (made / name).write_text(text, encoding="utf-8")
 
 
 def add_report(run: Path) -> None:
@@ -186,7 +301,7 @@ def _render(contents: Contents, choice: Choice, place: Path) -> None:
                 )
 
 
-def _write_csv(contents: Contents, folder: Path) -> None:
+def _write_csv(contents: HasTables, folder: Path) -> None:
     """Every table, all digits kept; what is not computed is an empty field."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
@@ -198,7 +313,7 @@ def _write_csv(contents: Contents, folder: Path) -> None:
         arrow_csv.write_csv(table, folder / f"{name}.csv")
 
 
-def _check(place: Path, endings: tuple[str, ...], contents: Contents, *, force: bool) -> None:
+def _check(place: Path, endings: tuple[str, ...], contents: HasTables, *, force: bool) -> None:
     """Refuse, before any work is done, what must not be replaced."""
     if place.is_dir() and not endings:
         raise HeadtoolError(f"{place} is a folder; give `out` the name of a file")
@@ -216,7 +331,7 @@ def _check(place: Path, endings: tuple[str, ...], contents: Contents, *, force: 
             )
 
 
-def _is_table(contents: Contents) -> Callable[[Path], bool]:
+def _is_table(contents: HasTables) -> Callable[[Path], bool]:
     """What tells whether a file is one of the run's tables as CSV: by its name and header."""
     columns = {f"{name}.csv": list(frame.columns) for name, frame in contents.every_table()}
 

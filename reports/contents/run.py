@@ -21,7 +21,7 @@ from headtool.schema import TABLES
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Contents", "command_of", "read_contents", "records", "with_roles"]
+__all__ = ["MEASURES", "Contents", "command_of", "read_contents", "records", "with_roles"]
 
 # The tables that reports show. A run may hold more of them.
 _SHOWN = (
@@ -31,7 +31,7 @@ _SHOWN = (
     *("validation", "validation_heads"),
     *("replacement_scores", "replacement_score_agreement"),
 )
-_MEASURES = {
+MEASURES = {
     "bleu": "BLEU",
     "chrf": "chrF",
     "ter": "TER",
@@ -48,6 +48,8 @@ _MEASURES = {
     "pearson": "Pearson correlation",
     "spearman": "Spearman correlation",
 }
+"""Metrics as running text and axes call them, where that is not their name."""
+
 _BY_DATA = ("scores", "ablation", "tests", "best", "sequential")
 
 
@@ -98,7 +100,7 @@ class Contents:
     @property
     def measure(self) -> str:
         """The metric as running text and axes call it."""
-        return _MEASURES.get(self.metric, self.metric)
+        return MEASURES.get(self.metric, self.metric)
 
     @property
     def higher_is_better(self) -> bool:

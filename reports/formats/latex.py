@@ -10,9 +10,9 @@ from headtool.reports.contents.run import Contents
 from headtool.reports.formats.latex_tables import chosen, latex_table
 from headtool.reports.formats.latex_text import running_text
 from headtool.reports.marks import LATEX_MARK
-from headtool.reports.sections.page import build_page
+from headtool.reports.sections.page import Page, build_page
 
-__all__ = ["DOCUMENT", "render_latex"]
+__all__ = ["DOCUMENT", "latex_files", "render_latex"]
 
 DOCUMENT = "all.tex"
 """The file that inputs the others and compiles as it is."""
@@ -53,7 +53,19 @@ def render_latex(contents: Contents, *, columns: Sequence[str] | None = None) ->
     HeadtoolError
         If no table has a column of `columns`.
     """
-    page = build_page(contents)
+    return latex_files(build_page(contents), columns=columns)
+
+
+def latex_files(page: Page, *, columns: Sequence[str] | None = None) -> dict[str, str]:
+    """Render the tables of a page; see `render_latex`.
+
+    Parameters
+    ----------
+    page
+        The page.
+    columns
+        As for `render_latex`.
+    """
     tables = [table for section in page.sections for table in section.tables]
     tables = [page.methods, *tables] if page.methods is not None else tables
     if columns is not None:

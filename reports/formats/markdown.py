@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from headtool.reports.blocks import DataTable
 from headtool.reports.contents.run import Contents
 from headtool.reports.marks import MARKDOWN_MARK
-from headtool.reports.sections.page import build_page
+from headtool.reports.sections.page import Page, build_page
 from headtool.reports.wording.text import visible
 
-__all__ = ["escape_markdown", "render_markdown"]
+__all__ = ["escape_markdown", "markdown_of", "render_markdown"]
 
 # What could become markup, a link or HTML in any of the common dialects. Images and link targets
 # need a bracket before them, so an exclamation mark and parentheses may stand as they are.
@@ -22,7 +22,18 @@ _START = re.compile(r"^(\d+(?=[.)](?:\s|$))|(?=[-+=](?:[-=\s]|$)))(.)")
 
 def render_markdown(contents: Contents) -> str:
     """Render a run as one Markdown document."""
-    return "\n".join(_lines(contents)).rstrip() + f"\n\n{MARKDOWN_MARK}\n"
+    return markdown_of(build_page(contents))
+
+
+def markdown_of(page: Page) -> str:
+    """Render a page as one Markdown document.
+
+    Parameters
+    ----------
+    page
+        The page.
+    """
+    return "\n".join(_lines(page)).rstrip() + f"\n\n{MARKDOWN_MARK}\n"
 
 
 def escape_markdown(text: str) -> str:
@@ -39,8 +50,7 @@ def escape_markdown(text: str) -> str:
     return _START.sub(r"\1\\\2", _SPECIAL.sub(r"\\\1", visible(text)))
 
 
-def _lines(contents: Contents) -> Iterator[str]:
-    page = build_page(contents)
+def _lines(page: Page) -> Iterator[str]:
     yield from (f"# {escape_markdown(page.title)}", "")
     yield from (escape_markdown(page.subtitle), "")
     for paragraph in page.opening:

@@ -23,6 +23,23 @@ _OPEN = "'open heads of this kind'"
 
 _OTHERS = "*"
 
+_STUDY = {
+    "better than random by": "area",
+    "interval": "low high",
+    "comparisons": "cells",
+    "first in": "best",
+    "better in": "better",
+    "worse in": "worse",
+    "better in at least": "at_least",
+    "left at 50%": "study_budgets.value",
+    "self-agreement": "self_agreement",
+    "agreement of seeds": "seed_agreement",
+    "layers over seeds": "seed_layers",
+    "CPR": "cpr",
+    "CMD": "cmd",
+    "passes to score": "passes",
+}
+
 # Table of the page: the table of the run, and its column (or two, for an interval) by title; for a
 # title that several columns have, in their order. `*` is for all other titles: names of methods.
 _SOURCES: Mapping[str, tuple[str, Mapping[str, str | tuple[str, ...]]]] = {
@@ -41,6 +58,45 @@ _SOURCES: Mapping[str, tuple[str, Mapping[str, str | tuple[str, ...]]]] = {
             _OTHERS: "low high",
         },
     ),
+    "study-overview": ("study_ranking", _STUDY | {_OTHERS: "low high"}),
+    "study-ranking": ("study_ranking", _STUDY),
+    "study-reliability": ("study_ranking", _STUDY),
+    "study-pairs": (
+        "study_pairs",
+        {
+            **_PAIR,
+            "interval": "low high",
+            "ranks between": "rank_difference",
+            "p by unit": "p_units",
+            "better in": "better",
+            "worse in": "worse",
+        },
+    ),
+    "study-results": (
+        "study_results",
+        {
+            "comparison": "cell",
+            "interval": "low high",
+            "share of all heads' worth": "advantage",
+            "p Holm": "p_holm",
+            "p BH": "p_bh",
+        },
+    ),
+    "study-cells": (
+        "study_cells",
+        {
+            "comparison": "cell",
+            "seed": "replicate",
+            "no head": "none",
+            "report": "'the report of the comparison alone'",
+        },
+    ),
+    "study-conclusions": (
+        "study_conclusions",
+        {"comparisons": "cells", "shown in": "hold", "opposite in": "contradict"},
+    ),
+    "study-variance": ("study_variance", {"interval": "low high", "note": "reason"}),
+    "study-budgets": ("study_budgets", {"least to most": "least", _OTHERS: "value"}),
     "validation": (
         "validation",
         {
