@@ -10,6 +10,7 @@ from headtool.schema.columns import Column, Table
 from headtool.schema.comparison import COMPARISON
 from headtool.schema.heads import HEADS
 from headtool.schema.others import OTHERS
+from headtool.schema.over_cells import OVER_CELLS
 from headtool.schema.repeats import REPEATS
 from headtool.schema.studies import STUDIES
 from headtool.schema.validation import VALIDATION
@@ -24,7 +25,7 @@ GROUPS: dict[str, tuple[Table, ...]] = {
     "Repeated comparisons": REPEATS,
     "Roles, training runs and methods": OTHERS,
     "Known truth": VALIDATION,
-    "Studies": STUDIES,
+    "Studies": (*STUDIES, *OVER_CELLS),
 }
 """All tables by subject."""
 
