@@ -120,6 +120,7 @@ studies = typer.Typer(cls=_Commands, help=study.HELP, no_args_is_help=True)
 studies.command("init", epilog=study.EXAMPLES)(study.init)
 studies.command("run", epilog=study.EXAMPLES)(study.run)
 studies.command("status", epilog=study.EXAMPLES)(study.status)
+studies.command("report", epilog=study.EXAMPLES)(study.report)
 app.add_typer(studies, name="study", epilog=study.EXAMPLES)
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+import headtool.cli.report as reporting
 from headtool.cli.console import note, prepare_messages
 from headtool.cli.groups import CostOptions, PrintOptions, command, print_as
 from headtool.cli.options import Force, Format, OutputFormat, Quiet
@@ -15,7 +16,7 @@ from headtool.errors import HeadtoolError
 if TYPE_CHECKING:
     from headtool.studies.status import StudyStatus
 
-__all__ = ["init", "run", "status"]
+__all__ = ["init", "report", "run", "status"]
 
 HELP = "Many models, data sets, methods and seeds in one file: run them, and read them together."
 EXAMPLES = (
@@ -23,7 +24,9 @@ EXAMPLES = (
     "headtool study init study.yaml\n\n"
     "headtool study run study.yaml --dry-run\n\n"
     "headtool study run study.yaml\n\n"
-    "headtool study status study.yaml"
+    "headtool study status study.yaml\n\n"
+    "headtool study report study.yaml\n\n"
+    "headtool study report study.yaml --format latex --out paper/tables"
 )
 
 StudyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The study, a YAML file.")]
@@ -33,6 +36,10 @@ StudyPlace = Annotated[
 ]
 NewFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="Where to write it.", show_default=True)
+]
+StudyOut = Annotated[
+    Path | None,
+    typer.Option("--out", metavar="PATH", help="Where to. Default: inside the study's folder."),
 ]
 
 
@@ -90,6 +97,33 @@ def status(file: StudyPlace, output: Format = OutputFormat.table, quiet: Quiet =
     from headtool.studies.status import study_status
 
     _show_status(study_status(file), output)
+
+
+def report(
+    file: StudyPlace,
+    output: reporting.Format = "html",
+    columns: reporting.Columns = None,
+    out: StudyOut = None,
+    force: reporting.Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Rank the methods over all cells of a study that are done: a page, or tables for a paper.
+
+    Shows which method ranks first and how surely, how much of that depends on the model, the task
+    and the training seed, what holds everywhere, and the curves and kept heads of every cell, each
+    with a link to its own report. Prints the path of what was written.
+    """
+    prepare_messages(quiet=quiet)
+    from headtool.reports.contents.studies import of_study
+    from headtool.reports.writing import write_study_report
+    from headtool.studies.cells import open_study
+
+    contents = of_study(open_study(file))
+    for name, reason in contents.left:
+        note(f"{name} is left out: {reason}", quiet=quiet)
+    titles = reporting.titles_of(columns)
+    written = write_study_report(contents, format=output, columns=titles, out=out, force=force)
+    typer.echo(str(written))
 
 
 def _show_status(found: StudyStatus, output: OutputFormat) -> None:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from headtool.models import load_model
     from headtool.models.source import ModelSource
     from headtool.pruning.loading import load_pruned
-    from headtool.reports.writing import write_report
+    from headtool.reports.writing import write_report, write_study_report
     from headtool.results.outcomes import Outcomes
     from headtool.results.progress_bar import ProgressBar
     from headtool.results.runs import Run, read_run
@@ -142,6 +142,7 @@ __all__ = [
     "test_as",
     "validate",
     "write_report",
+    "write_study_report",
 ]
 
 _HOMES = {
@@ -219,6 +220,7 @@ _HOMES = {
     "test_as": "headtool.experiments.significance",
     "validate": "headtool.experiments.validation",
     "write_report": "headtool.reports.writing",
+    "write_study_report": "headtool.reports.writing",
 }
 
 
