@@ -12,7 +12,7 @@ from headtool.cli.console import note, prepare_messages
 from headtool.cli.options import Quiet
 from headtool.errors import HeadtoolError
 
-__all__ = ["report", "titles_of"]
+__all__ = ["read_format", "report", "titles_of"]
 
 EXAMPLES = (
     "Examples:\n\n"
@@ -25,7 +25,14 @@ EXAMPLES = (
 )
 
 
-def _format(text: str) -> str:
+def read_format(text: str) -> str:
+    """Check the name of a format, and return it.
+
+    Parameters
+    ----------
+    text
+        As given.
+    """
     from headtool.reports.formats.choice import choice_of
 
     choice_of(text)
@@ -44,7 +51,7 @@ Format = Annotated[
     str,
     typer.Option(
         "--format",
-        parser=_format,
+        parser=read_format,
         metavar="html|markdown|latex|csv|figures|pdf,svg,png",
         help="html and markdown are a file; latex (booktabs tables), csv (every table) and "
         "figures (PDF, SVG and PNG, or those that are named) a folder.",

@@ -37,6 +37,15 @@ StudyPlace = Annotated[
 NewFile = Annotated[
     Path, typer.Argument(metavar="FILE", help="Where to write it.", show_default=True)
 ]
+ReportFormat = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        parser=reporting.read_format,
+        metavar="html|markdown|latex|csv",
+        help="html and markdown are a file; latex (booktabs tables) and csv (every table) a folder.",
+    ),
+]
 StudyOut = Annotated[
     Path | None,
     typer.Option("--out", metavar="PATH", help="Where to. Default: inside the study's folder."),
@@ -101,7 +110,7 @@ def status(file: StudyPlace, output: Format = OutputFormat.table, quiet: Quiet =
 
 def report(
     file: StudyPlace,
-    output: reporting.Format = "html",
+    output: ReportFormat = "html",
     columns: reporting.Columns = None,
     out: StudyOut = None,
     force: reporting.Force = False,

@@ -173,6 +173,16 @@ def write_study_report(
     HeadtoolError
         If there is no study, none of the comparisons can be shown, `out` cannot be written, or an
         option does not belong to the format.
+
+    Examples
+    --------
+    >>> import headtool
+    >>> headtool.write_study_report(["runs/sst2", "runs/nli"], out="methods.html")  # doctest: +SKIP
+    PosixPath('methods.html')
+    >>> headtool.write_study_report(["runs/sst2", "runs/nli"], format="pdf")
+    Traceback (most recent call last):
+        ...
+    headtool.errors.HeadtoolError: a report on several comparisons has no figures of its own; ...
     """
     choice = choice_of(format, columns=columns)
     if choice.format == "figures":
