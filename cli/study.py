@@ -43,7 +43,7 @@ ReportFormat = Annotated[
         "--format",
         parser=reporting.read_format,
         metavar="html|markdown|latex|csv",
-        help="html and markdown are a file; latex (booktabs tables) and csv (every table) a folder.",
+        help="html and markdown are a file; latex (booktabs) and csv (every table) a folder.",
     ),
 ]
 StudyOut = Annotated[
