@@ -77,7 +77,7 @@ def runs_of_folders(folders: Sequence[Path]) -> tuple[list[StudyRun], Left]:
     left: Left = []
     for folder, name in zip(folders, names, strict=True):
         try:
-            found.append(_read(Cell(name, "", "", "", "", "", (), folder, "done")))
+            found.append(_read(Cell(name, "", "", "", "", "", (), folder, state="done")))
         except HeadtoolError as error:
             left.append((name, str(error)))
     fit, others = fitting_runs([_described(run) for run in found])
