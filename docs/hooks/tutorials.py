@@ -6,7 +6,7 @@ A fence marked `run` runs, and what it prints is put below it:
     ```sh run fold        ... folded away
     ```sh run quiet       ... not shown
     ```python run         Python; the blocks of a page share their names
-    ```python file=a.py   written to a.py, not run
+    ```python file=a.py   written to a.py, not run (toml and yaml too)
 
 All blocks of a page run in one scratch folder, in order; a block that fails fails the build. Files
 that they write are shown by a comment on a line of its own:
@@ -34,7 +34,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("toolkit", "methods", "analysis", "reports", "cli")
-_FENCE = re.compile(r"^```(sh|python|toml) (run|file=\S+)((?: \w+)*)\n(.*?)^```\n", re.M | re.S)
+_FENCE = re.compile(r"^```(sh|python|toml|yaml) (run|file=\S+)((?: \w+)*)\n(.*?)^```\n", re.M | re.S)
 _SHOWN = re.compile(r"^<!-- (picture|report): (\S+) \| (.+?) -->$", re.M)
 _NEEDS = re.compile(r"^<!-- needs: (\w+) -->$", re.M)
 
