@@ -34,7 +34,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 ROOMS = ("toolkit", "methods", "analysis", "reports", "cli")
-_FENCE = re.compile(r"^```(sh|python|toml|yaml) (run|file=\S+)((?: \w+)*)\n(.*?)^```\n", re.M | re.S)
+_FENCE = re.compile(
+    r"^```(sh|python|toml|yaml) (run|file=\S+)((?: \w+)*)\n(.*?)^```\n", re.M | re.S
+)
 _SHOWN = re.compile(r"^<!-- (picture|report): (\S+) \| (.+?) -->$", re.M)
 _NEEDS = re.compile(r"^<!-- needs: (\w+) -->$", re.M)
 
