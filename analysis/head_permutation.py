@@ -24,7 +24,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.analysis.rank_correlation import COEFFICIENTS
+from headtool.analysis.rank_correlation import COEFFICIENTS, in_orders
 from headtool.metrics.base import Array
 
 __all__ = ["head_orders", "permutation_p"]
@@ -67,14 +67,12 @@ def permutation_p(
     if np.bincount(groups).max() < 2:
         return dict.fromkeys(COEFFICIENTS, math.nan)
     orders, exact = head_orders(groups, permutations=permutations, rng=rng)
-    shuffled = y[orders]
     result = {}
-    for name, coefficient in COEFFICIENTS.items():
-        observed = coefficient(x[None], y[None])[0]
+    for name, null in in_orders(x, y, orders).items():
+        observed = COEFFICIENTS[name](x[None], y[None])[0]
         if np.isnan(observed):
             result[name] = math.nan
             continue
-        null = coefficient(x[None], shuffled)
         above = np.count_nonzero(null >= observed - _TIE)
         below = np.count_nonzero(null <= observed + _TIE)
         # All orders include the one observed; random ones are joined by it.

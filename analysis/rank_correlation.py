@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from headtool.metrics.base import Array, ratio
 
-__all__ = ["COEFFICIENTS", "is_constant", "kendall", "pearson", "spearman"]
+__all__ = ["COEFFICIENTS", "in_orders", "is_constant", "kendall", "pearson", "spearman"]
 
 # Relative to the largest value: values that differ by less are equal but for rounding.
 _ROUNDING = 1e-12
@@ -85,15 +85,20 @@ def kendall(x: Array, y: Array) -> Array:
     array([0.667])
     """
     ranks_x, ranks_y = _dense_ranks(_usable(x)), _dense_ranks(_usable(y))
-    surplus = np.empty(max(len(x), len(y)))
+    untied = np.sqrt(_untied_pairs(ranks_x)) * np.sqrt(_untied_pairs(ranks_y))
+    return _tau(ranks_x, ranks_y, untied)
+
+
+def _tau(ranks_x: NDArray[np.int16], ranks_y: NDArray[np.int16], untied: Array) -> Array:
+    """Kendall's tau-b from ranks; `untied` is the geometric mean of the pairs without ties."""
+    surplus = np.empty(max(len(ranks_x), len(ranks_y)))
     for start in range(0, len(surplus), _BLOCK_ROWS):
         rows = slice(start, start + _BLOCK_ROWS)
         surplus[rows] = _concordant_surplus(
             ranks_x if len(ranks_x) == 1 else ranks_x[rows],
             ranks_y if len(ranks_y) == 1 else ranks_y[rows],
         )
-    spread = np.sqrt(_untied_pairs(ranks_x)) * np.sqrt(_untied_pairs(ranks_y))
-    return np.clip(ratio(surplus, spread), -1.0, 1.0)
+    return np.clip(ratio(surplus, untied), -1.0, 1.0)
 
 
 COEFFICIENTS: dict[str, Callable[[Array, Array], Array]] = {
@@ -101,6 +106,38 @@ COEFFICIENTS: dict[str, Callable[[Array, Array], Array]] = {
     "spearman": spearman,
     "kendall": kendall,
 }
+
+
+def in_orders(x: Array, y: Array, orders: NDArray[np.int64]) -> dict[str, Array]:
+    """Return all coefficients of one vector with another in many orders, by name, each [R].
+
+    They are those of `COEFFICIENTS`, to the bit. Ranks move with their values, so that one ranking
+    serves all orders.
+
+    Parameters
+    ----------
+    x, y
+        Shape [M] each.
+    orders
+        Orders of the second, shape [R, M].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from headtool.analysis.rank_correlation import in_orders
+    >>> one, other = np.array([1.0, 2, 9]), np.array([4.0, 5, 6])
+    >>> in_orders(one, other, np.array([[0, 1, 2], [2, 1, 0]]))["spearman"]
+    array([ 1., -1.])
+    """
+    x, y = _usable(x[None]), _usable(y[None])
+    mid_x, mid_y = rankdata(x, axis=1), rankdata(y, axis=1)
+    ranks_x, ranks_y = _dense_ranks(x), _dense_ranks(y)
+    untied = np.sqrt(_untied_pairs(ranks_x)) * np.sqrt(_untied_pairs(ranks_y))
+    return {
+        "pearson": pearson(x, y[0, orders]),
+        "spearman": pearson(mid_x, mid_y[0, orders]),
+        "kendall": _tau(ranks_x, ranks_y[0, orders], np.broadcast_to(untied, len(orders))),
+    }
 
 
 def _usable(values: Array) -> Array:

@@ -104,8 +104,10 @@ def classifier(like: ModelAdapter, layers: int, heads: int) -> ModelAdapter:
     config.num_hidden_layers, config.num_attention_heads = layers, heads
     config.hidden_size, config.intermediate_size = WIDTH, 4 * WIDTH
     config.max_position_embeddings = 1024
+    tokenizer = copy.deepcopy(like.tokenizer)
+    tokenizer.model_max_length = config.max_position_embeddings
     module = BertForSequenceClassification(config).eval()
-    return HuggingFaceModel("random", like.task, module, like.tokenizer)
+    return HuggingFaceModel("random", like.task, module, tokenizer)
 
 
 def texts(like: ModelAdapter, count: int, length: int) -> TextData:
@@ -122,7 +124,7 @@ def prepared(primitive: str, size: Mapping[str, int], like: ModelAdapter) -> Cal
     if primitive == "translate":
         translator = load_model("builtin:mt", device="cpu")
         sentences = load_data("builtin:mt/test", limit=size["examples"])
-        encoded = translator.encode(sentences, batch_tokens=BATCH_TOKENS)
+        encoded = translator.encode(sentences, batch_tokens=BATCH_TOKENS // 4)
         return lambda: translate(translator, encoded, some_masks(translator, size["masks"]))
     model = classifier(like, size["layers"], size["heads"])
     examples: Examples = model.encode(

@@ -70,7 +70,7 @@ def main() -> None:
     parser.add_argument("--model", default=None)
     parser.add_argument("--data", default=None)
     parser.add_argument("--method", default=",".join(METHODS))
-    parser.add_argument("--limit", type=int, default=200)
+    parser.add_argument("--limit", type=int, default=800)
     parser.add_argument("--rounds", type=int, default=2)
     given = parser.parse_args()
     pairs = DEFAULTS if given.model is None else ((given.model, given.data),)

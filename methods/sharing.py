@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from headtool.engine.sharing import Reading, pass_of, read_together
 from headtool.errors import HeadtoolError
@@ -39,53 +40,64 @@ class SharedPasses:
 
     def __init__(self, methods: Sequence[Method]) -> None:
         self.owed: dict[str, float] = defaultdict(float)
-        self._waiting = list(methods)
-        self._ready: list[tuple[Method, Sequence[Reading]]] = []
+        self._waiting = [_Asked(method) for method in methods]
 
     def __call__(self, method: Method, job: Job) -> Sequence[Reading]:
         """Return what a method reads; see `headtool.methods.base.Reader`."""
-        for place, (other, found) in enumerate(self._ready):
-            if other == method:
-                del self._ready[place]
-                return found
-        self._waiting = [other for other in self._waiting if other != method]
-        own = method.reads(job)
-        sharing = [(method, own), *self._others({pass_of(one) for one in own}, job)]
+        own = next((one for one in self._waiting if one.method == method), _Asked(method))
+        self._waiting = [one for one in self._waiting if one is not own]
+        if own.is_read:
+            return own.readings
+        own.ask(job)
+        sharing = [own, *self._others({pass_of(one) for one in own.readings}, job)]
         if len(sharing) > 1:
             try:
-                return self._together(sharing, job)
+                self._together(sharing, job)
             except _FAILURES as error:  # whose fault it is shows when each runs alone
                 _LOG.info("a shared pass failed, and is made for each method: %s", error)
-                self._waiting = []
-                own = method.reads(job)
-        return _read(own, job)
+                self._waiting, own = [], _Asked(method)
+                own.ask(job)
+        return own.readings if own.is_read else _read(own.readings, job)
 
-    def _others(self, passes: set[str], job: Job) -> Iterator[tuple[Method, Sequence[Reading]]]:
-        """The methods still to come that read off these passes and no others."""
-        for other in self._waiting:
+    def _others(self, passes: set[str], job: Job) -> list[_Asked]:
+        """Those still to come that read off these passes and no others."""
+        for one in list(self._waiting):
             try:
-                theirs = other.reads(job)
+                one.ask(job)
             except _FAILURES as error:  # told when it is due
-                _LOG.info("%s shares no pass: %s", other.name, error)
-                continue
-            if theirs and {pass_of(one) for one in theirs} <= passes:
-                yield other, theirs
+                _LOG.info("%s shares no pass: %s", one.method.name, error)
+                self._waiting.remove(one)
+        return [
+            one
+            for one in self._waiting
+            if not one.is_read and one.readings and set(map(pass_of, one.readings)) <= passes
+        ]
 
-    def _together(
-        self, sharing: Sequence[tuple[Method, Sequence[Reading]]], job: Job
-    ) -> Sequence[Reading]:
-        """Make the passes; keep what the others read, and return what the first does."""
+    def _together(self, sharing: Sequence[_Asked], job: Job) -> None:
+        """Make the passes that several read."""
         started = time.perf_counter()
-        done = iter(_read([one for _, readings in sharing for one in readings], job))
-        ready = [(method, [next(done) for _ in readings]) for method, readings in sharing]
+        done = iter(_read([reading for one in sharing for reading in one.readings], job))
+        for one in sharing:
+            one.readings, one.is_read = [next(done) for _ in one.readings], True
         part = (time.perf_counter() - started) / len(sharing)
-        for method, _ in sharing:
-            self.owed[method.name] += part
-        (first, own), *others = ready
-        self.owed[first.name] -= part * len(sharing)
-        self._ready += others
-        self._waiting = [m for m in self._waiting if all(m != other for other, _ in others)]
-        return own
+        for one in sharing:
+            self.owed[one.method.name] += part
+        self.owed[sharing[0].method.name] -= part * len(sharing)
+
+
+@dataclass(eq=False)
+class _Asked:
+    """A method, and what it asks for once it was asked; the results, if it is read."""
+
+    method: Method
+    readings: Sequence[Reading] = ()
+    is_asked: bool = False
+    is_read: bool = False
+
+    def ask(self, job: Job) -> None:
+        """Ask the method, once."""
+        if not self.is_asked:
+            self.readings, self.is_asked = self.method.reads(job), True
 
 
 def _read(readings: Sequence[Reading], job: Job) -> Sequence[Reading]:

@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 from headtool.analysis.head_permutation import head_orders, permutation_p
-from headtool.analysis.rank_correlation import COEFFICIENTS
+from headtool.analysis.rank_correlation import COEFFICIENTS, in_orders
 
 SCIPY = {
     "pearson": lambda x, y: scipy.stats.pearsonr(x, y).statistic,
@@ -131,3 +131,16 @@ def test_free_p_is_uniform_under_its_null_and_rejects_too_often_where_layers_dif
     assert is_uniform(spearman)
     for p in null_p(400, layer_effect=3.0, within=False):
         assert np.mean(p <= 0.05) > 0.2  # layers alone correlate
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_orders_of_ranks_are_ranks_of_orders(ties: bool) -> None:
+    rng = np.random.default_rng(4)
+    x, y = rng.normal(size=(2, 20)).round(0 if ties else 9)
+    orders = np.argsort(rng.random((50, 20)), axis=1)
+    found = in_orders(x, y, orders)
+    assert list(found) == list(COEFFICIENTS)
+    for name, coefficient in COEFFICIENTS.items():
+        assert np.array_equal(found[name], coefficient(x[None], y[orders]))
+    constant = in_orders(np.ones(20), y, orders)
+    assert all(np.isnan(values).all() for values in constant.values())
