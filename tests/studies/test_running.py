@@ -13,7 +13,8 @@ from filelock import FileLock
 import headtool
 from headtool.builtin.nli import model_folder
 from headtool.errors import HeadtoolError
-from headtool.experiments import inputs
+from headtool.engine.measurement import measure
+from headtool.experiments import inputs, stages
 from headtool.studies import running
 from headtool.studies.progress import Overall
 from headtool.studies.running import study
@@ -80,7 +81,7 @@ def test_an_interrupted_study_continues_to_the_same_bytes(whole: Path, tmp_path:
 
 @pytest.mark.slow
 def test_nothing_runs_twice(whole: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "compare", None)
+    monkeypatch.setattr(running, "run_comparison", None)
     before = tree(whole / "cells")
     assert len(study(small(whole)).done) == 2
     assert tree(whole / "cells") == before
@@ -116,6 +117,28 @@ def test_a_model_is_loaded_once_for_all_its_tasks(
     monkeypatch.setattr(running, "open_model", counted)
     study(small(tmp_path / "study"))
     assert loaded == ["builtin:nli"]
+
+
+@pytest.mark.slow
+def test_cells_on_the_same_data_share_outcomes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[int] = []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        ran.append(len(arguments[2]))
+        return measure(*arguments, **options)
+
+    monkeypatch.setattr(stages, "measure", counted)
+    tasks = [
+        {"name": metric, "data": "builtin:nli/matched", "metric": metric}
+        for metric in ("accuracy", "loss")
+    ]
+    together = study(small(tmp_path / "together", tasks=tasks)).cells[1]
+    shared, ran[:] = sum(ran), []
+    alone = study(small(tmp_path / "alone", tasks=tasks[1:])).cells[0]
+    assert shared == sum(ran) > 32
+    assert tree(together.run) == tree(alone.run)
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from headtool.experiments.replication import replicate
 from headtool.experiments.request import Request
 from headtool.experiments.selecting import Roster, ScoringRound, choose
 from headtool.experiments.setup import Setup, set_up
-from headtool.experiments.stages import stages
+from headtool.experiments.stages import SharedOutcomes, stages
 from headtool.experiments.subsampling import subsample
 from headtool.experiments.tabulating import further_tables, manifest_of, settings_of, tabulate
 from headtool.models.base import ModelAdapter
@@ -27,7 +27,7 @@ from headtool.results.folders import check_output
 from headtool.results.runs import write_run
 from headtool.workers.pool import WorkersLike, open_workers
 
-__all__ = ["compare", "curve"]
+__all__ = ["compare", "curve", "run_comparison"]
 
 
 def compare(
@@ -112,7 +112,9 @@ def compare(
         roles=roles,
         **options,
     )
-    return _run(setup, folder, force=force, command=command, workers=workers, progress=progress)
+    return run_comparison(
+        setup, folder, force=force, command=command, workers=workers, progress=progress
+    )
 
 
 def curve(
@@ -163,25 +165,44 @@ def curve(
     folder = None if out is None else Path(out)
     check_output(folder, force=force)
     setup = set_up(model, data, request, select_data=select_data, name="curve", **options)
-    return _run(setup, folder, force=force, command=command, workers=workers, progress=progress)
+    return run_comparison(
+        setup, folder, force=force, command=command, workers=workers, progress=progress
+    )
 
 
-def _run(
+def run_comparison(
     setup: Setup,
     out: Path | None,
     *,
-    force: bool,
-    command: str,
-    workers: WorkersLike,
-    progress: Progress,
+    force: bool = False,
+    command: str = "",
+    workers: WorkersLike = None,
+    progress: Progress = silent,
+    shared: SharedOutcomes | None = None,
 ) -> Comparison:
-    """Run all stages that are not finished yet, and write the run and its report."""
+    """Run all stages that are not finished yet, and write the run and its report.
+
+    Parameters
+    ----------
+    setup
+        What the comparison works on.
+    out, force, command, workers, progress
+        As for `compare`; `out` was checked.
+    shared
+        Outcomes that comparisons on the same model and data share; None: it is alone.
+    """
     roster = Roster(setup.methods)
     plan = comparison_plan(setup)
     meter = begin(progress, plan, setup.model, setup.split.selection)
     with (
         open_workers(workers) as execute,
-        stages(out, setup.description, force=force, execute=execute, progress=meter) as kept,
+        stages(
+            *(out, setup.description),
+            force=force,
+            execute=execute,
+            progress=meter,
+            shared=shared,
+        ) as kept,
     ):
         now = ScoringRound.on_selection(setup)
         chosen = choose(setup, kept, roster, now, setup.families)

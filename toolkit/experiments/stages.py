@@ -28,7 +28,18 @@ from headtool.results.runs import read_run, write_run
 from headtool.results.scores import HeadScores
 from headtool.searching import Search
 
-__all__ = ["Stages", "stages"]
+__all__ = ["SharedOutcomes", "Stages", "stages"]
+
+
+class SharedOutcomes:
+    """Outcomes of masks by model, examples and what else they depend on: no mask runs twice."""
+
+    def __init__(self) -> None:
+        self._pools: dict[_Key, _Pool] = {}
+
+    def of(self, key: _Key) -> _Pool:
+        """Return what was found so far; whoever runs further masks adds them."""
+        return self._pools.setdefault(key, _Pool())
 
 
 class Stages:
@@ -42,6 +53,8 @@ class Stages:
         Runs the units of work, where a stage does not say otherwise.
     progress
         Reports progress, where a stage does not say otherwise.
+    shared
+        Outcomes of masks that other runs in this process found; None: there are no others.
     """
 
     def __init__(
@@ -50,9 +63,10 @@ class Stages:
         *,
         execute: Executor = in_turn,
         progress: Progress = silent,
+        shared: SharedOutcomes | None = None,
     ) -> None:
         self.folder, self.execute, self.progress = folder, execute, progress
-        self._pools: dict[_Key, _Pool] = {}
+        self._shared = shared or SharedOutcomes()
         self._parts: dict[str, _Part] = {}
 
     @property
@@ -191,7 +205,7 @@ class Stages:
         own = metric.signature if isinstance(metric, TranslationMetric) else ""
         own = metric.name if metric.compares else own
         key = _Key(model.fingerprint, examples.fingerprint, own, search, filled)
-        pool = self._pools.setdefault(key, _Pool())
+        pool = self._shared.of(key)
         missing = [mask for mask in dict.fromkeys(masks) if mask not in pool.rows]
         if missing or pool.whole is None:
             pool.add(run(missing).outcomes)
@@ -307,6 +321,7 @@ def stages(
     force: bool,
     execute: Executor = in_turn,
     progress: Progress = silent,
+    shared: SharedOutcomes | None = None,
 ) -> Iterator[Stages]:
     """Keep finished stages in ``FOLDER.unfinished`` until the run is at `folder`.
 
@@ -318,7 +333,7 @@ def stages(
         What makes it the same run; what is left of another one is refused.
     force
         Whether a run at `folder` will be replaced.
-    execute, progress
+    execute, progress, shared
         As for `Stages`.
 
     Raises
@@ -327,7 +342,7 @@ def stages(
         If another process is at work there, or there is something else.
     """
     if folder is None:
-        yield Stages(None, execute=execute, progress=progress)
+        yield Stages(None, execute=execute, progress=progress, shared=shared)
         return
     with store_beside(folder, description, force=force) as store:
-        yield Stages(store.folder, execute=execute, progress=progress)
+        yield Stages(store.folder, execute=execute, progress=progress, shared=shared)

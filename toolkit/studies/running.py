@@ -16,12 +16,14 @@ from filelock import FileLock, Timeout
 
 from headtool.engine.metering import Display
 from headtool.errors import HeadtoolError, StorageError
-from headtool.experiments.compare import compare
+from headtool.experiments.compare import run_comparison
 from headtool.experiments.inputs import open_model
+from headtool.experiments.setup import set_up
+from headtool.experiments.stages import SharedOutcomes
 from headtool.models.base import ModelAdapter
 from headtool.models.source import ModelSource
 from headtool.progress import Progress, silent
-from headtool.results.folders import holds_work, unfinished_folder
+from headtool.results.folders import check_output, holds_work, unfinished_folder
 from headtool.results.studies import (
     LOCK,
     Cell,
@@ -150,9 +152,16 @@ class _Doing:
 
 
 class Models:
-    """The model that was asked for last: cells that share one stand together."""
+    """The model that was asked for last: cells that share one stand together.
+
+    Attributes
+    ----------
+    shared
+        Outcomes of masks of this model, for its cells on the same data.
+    """
 
     def __init__(self) -> None:
+        self.shared = SharedOutcomes()
         self._source: ModelSource | None = None
         self._found: ModelAdapter | HeadtoolError | None = None
 
@@ -171,6 +180,7 @@ class Models:
         """
         if source != self._source:
             self._source = self._found = None
+            self.shared = SharedOutcomes()
             try:
                 self._found = open_model(source)
             except HeadtoolError as error:
@@ -198,15 +208,15 @@ def _run(
         write_progress(folder, record)
         started = time.monotonic()
         try:
-            compare(
-                models.load(one.model),
-                one.data,
-                one.request,
-                select_data=one.select_data,
-                out=one.cell.run,
+            check_output(one.cell.run, force=False)
+            model = models.load(one.model)
+            run_comparison(
+                set_up(model, one.data, one.request, select_data=one.select_data),
+                one.cell.run,
                 command=doing.command(one),
                 workers=doing.workers,
                 progress=cell_progress(doing.progress, overall),
+                shared=models.shared,
             )
         except _FAILURES as error:
             what = _reason(error)
