@@ -12,8 +12,8 @@ from filelock import FileLock
 
 import headtool
 from headtool.builtin.nli import model_folder
-from headtool.errors import HeadtoolError
 from headtool.engine.measurement import measure
+from headtool.errors import HeadtoolError
 from headtool.experiments import inputs, stages
 from headtool.studies import running
 from headtool.studies.progress import Overall
