@@ -44,6 +44,18 @@ def command_pages() -> dict[str, str]:
     }
 
 
+def _parts(name: str, group: Any, context: Any) -> list[str]:
+    """What the commands of a group say of themselves, below its title and examples."""
+    pages = [
+        _command_page(f"{name} {inner}", command, command.context_class(command, parent=context))
+        for inner, command in group.commands.items()
+    ]
+    own = [
+        re.sub(r"^## Examples\n\n```sh\n.*?```\n", "", page, flags=re.M | re.S) for page in pages
+    ]
+    return [re.sub(r"^#", "##", page, flags=re.M).strip() for page in own]
+
+
 def _command_page(name: str, command: Any, context: Any) -> str:
     parts = [f"# headtool {name}", command.help]
     pieces = " ".join(command.collect_usage_pieces(context))
@@ -60,6 +72,7 @@ def _command_page(name: str, command: Any, context: Any) -> str:
     for title, parameters in panels.items():
         rows = [_row(parameter, context) for parameter in parameters]
         parts.append(f"## {title}\n\n| option | meaning |\n| --- | --- |\n" + "\n".join(rows))
+    parts += _parts(name, command, context) if hasattr(command, "commands") else []
     return "\n\n".join(parts) + "\n"
 
 
@@ -107,9 +120,8 @@ def _group(name: str, home: str) -> str:
     room = home.split(".")[1]
     if room in ("data", "models", "pruning") or home.endswith(".inputs"):
         return "Models and data"
-    if room in ("experiments", "reports", "results", "analysis", "methods") and not name.startswith(
-        "get_"
-    ):
+    rooms = ("experiments", "studies", "reports", "results", "analysis", "methods")
+    if room in rooms and not name.startswith("get_"):
         return "Results" if name[0].isupper() else "Functions"
     return "Building blocks"
 
