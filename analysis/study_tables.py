@@ -243,7 +243,7 @@ class _Study:
 
     def _design_frame(self) -> pd.DataFrame:
         found = self.ranking
-        least = self.results["p"].min()
+        draws = max((float(run.tests["draws"].max()) for run in self.runs), default=math.nan)
         row = {
             "unit": self.unit,
             "levels": self.level,
@@ -256,7 +256,7 @@ class _Study:
             "critical": found.critical,
             "critical_units": found.critical_units,
             "alpha": self.alpha,
-            "smallest_p": float(least),
+            "smallest_p": 2 / (1 + draws),
         }
         return TABLES["study_design"].frame([row])
 

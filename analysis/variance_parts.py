@@ -119,10 +119,10 @@ def variance_parts(
     if methods < 2 or cells < 2:
         why = "there is one method" if methods < 2 else "there is one cell"
         return [Part(name, 0, reason=why) for name in (METHODS, *labels, REST, EXAMPLES)]
-    told, hidden = _told(named)
+    told, hidden, mixed = _told(named, cells)
     contrasts = values @ helmert(methods).T
     scale = float(np.mean(contrasts**2)) or 1.0
-    kernels = [(named[name][:, None] == named[name][None, :]).astype(float) for name in told]
+    kernels = [_alike(named[name]) for name in told]
     model = _Reml(contrasts / math.sqrt(scale), [*kernels, np.eye(cells)], noise / scale)
     best = model.fit()
     ends = [model.interval(place, best, alpha) for place in range(len(best))]
@@ -134,14 +134,16 @@ def variance_parts(
             parts.append(Part(name, counts[name], reason=hidden[name]))
             continue
         inside = [other for other in hidden if hidden[other] == _same(name)]
+        reason = _held(inside, mixed.get(name, []))
         place = told.index(name)
         low, high = (end * scale for end in ends[place])
         variance = float(best[place]) * scale
-        parts.append(Part(name, counts[name], variance, low, high, reason=_held(inside)))
+        parts.append(Part(name, counts[name], variance, low, high, reason=reason))
     inside = [name for name, why in hidden.items() if why == _OWN] + ([] if known else [EXAMPLES])
     low, high = (end * scale for end in ends[-1])
     rest = float(best[-1]) * scale
-    parts.append(Part(REST, cells, rest, low, high, reason=_held(inside)))
+    reason = _held(inside, mixed.get(REST, []))
+    parts.append(Part(REST, cells, rest, low, high, reason=reason))
     chance = float(noise.mean()) if known else math.nan
     parts.append(Part(EXAMPLES, cells, chance, reason="" if known else _UNKNOWN))
     whole = sum(part.variance for part in parts if not math.isnan(part.variance))
@@ -158,18 +160,18 @@ def _same(name: str) -> str:
     return f"it coincides with {name}"
 
 
-def _held(names: Sequence[str]) -> str:
+def _held(inside: Sequence[str], mixed: Sequence[str]) -> str:
     """What else is in a part."""
-    return f"including {' and '.join(names)}" if names else ""
+    parts = (("including", inside), ("mixed with", mixed))
+    return ", ".join(f"{word} {' and '.join(names)}" for word, names in parts if names)
 
 
-def _told(named: Mapping[str, np.ndarray]) -> tuple[list[str], dict[str, str]]:
-    """Which parts can be told apart, and why the others cannot."""
+def _told(
+    named: Mapping[str, np.ndarray], cells: int
+) -> tuple[list[str], dict[str, str], dict[str, list[str]]]:
+    """Which parts can be told, why the others cannot, and what is mixed with which of these."""
     told: list[str] = []
     hidden: dict[str, str] = {}
-    basis: list[np.ndarray] = []
-    cells = len(next(iter(named.values()), np.zeros(0)))
-    center = np.eye(cells) - 1 / max(1, cells)
     for name, codes in named.items():
         levels = int(codes.max()) + 1
         if levels == 1:
@@ -179,14 +181,36 @@ def _told(named: Mapping[str, np.ndarray]) -> tuple[list[str], dict[str, str]]:
         elif twin := next((n for n in told if (named[n] == codes).all()), None):
             hidden[name] = _same(twin)
         else:
-            kernel = center @ (codes[:, None] == codes[None, :]).astype(float) @ center
-            trial = np.stack([*basis, kernel.ravel(), center.ravel()])
-            if np.linalg.matrix_rank(trial, tol=1e-8 * cells) < len(trial):
-                hidden[name] = "the design does not tell it from the others"
-            else:
-                told.append(name)
-                basis.append(kernel.ravel())
-    return told, hidden
+            told.append(name)
+    mixed: dict[str, list[str]] = {}
+    while dependent := _dependent([*(_alike(named[name]) for name in told), np.eye(cells)]):
+        names = [*told, REST]
+        last = told.pop(max(place for place in dependent if place < len(told)))
+        hidden[last] = "the design does not tell it from others"
+        for place in dependent:
+            if names[place] != last:
+                mixed.setdefault(names[place], []).append(last)
+    return told, hidden, mixed
+
+
+def _alike(codes: np.ndarray) -> Array:
+    """Whether cells have the same level."""
+    return np.asarray(codes[:, None] == codes[None, :], dtype=np.float64)
+
+
+def _dependent(kernels: Sequence[Array]) -> list[int]:
+    """Which covariances are sums of the others, differences between cells considered alone."""
+    cells = len(kernels[0])
+    center = np.eye(cells) - 1 / cells
+    rows = np.stack([(center @ kernel @ center).ravel() for kernel in kernels])
+    rank = np.linalg.matrix_rank(rows, tol=1e-8 * cells)
+    if rank == len(rows):
+        return []
+    return [
+        place
+        for place in range(len(rows))
+        if np.linalg.matrix_rank(np.delete(rows, place, axis=0), tol=1e-8 * cells) == rank
+    ]
 
 
 class _Reml:

@@ -82,7 +82,8 @@ def verdict(contents: StudyContents) -> str:
 
 def _against_random(row: Row) -> str:
     cells, better, worse = (int(row[name]) for name in ("cells", "better", "worse"))
-    text = f"beats random masks in {better or 'none'} of the {count(cells, 'comparison')}"
+    some = "all" if better == cells > 1 else f"{better or 'none'} of the"
+    text = f"beats random masks in {some} {count(cells, 'comparison')}"
     return text + (f", and does worse in {worse}" if worse else "")
 
 
@@ -224,7 +225,7 @@ def _stated(row: Row) -> str:
 
 def cautions(contents: StudyContents) -> list[str]:
     """What a reader must keep in mind."""
-    said = [f"{name} is left out: {reason}" for name, reason in contents.left]
+    said = [f"Left out: {name} ({reason})" for name, reason in contents.left]
     design = contents.design
     units, level = int(design["units"]), str(design["levels"])
     if units < 2:
@@ -243,6 +244,12 @@ def cautions(contents: StudyContents) -> list[str]:
     unranked = [name for name in contents.study.methods if name not in contents.study.ranked]
     if unranked:
         said.append(f"Not ranked, because too few comparisons have them: {listed(unranked)}.")
+    if float(design["smallest_p"]) > float(design["alpha"]):
+        said.append(
+            "The random masks of these comparisons are too few to tell a method from them in any "
+            f"single one: no p-value is below {number(design['smallest_p'])}; more draws would "
+            "allow it."
+        )
     replacements = {str(run.settings.get("replacement", "zero")) for run in contents.runs}
     if len(replacements) > 1:
         said.append(

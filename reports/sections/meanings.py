@@ -67,6 +67,7 @@ _SOURCES: Mapping[str, tuple[str, Mapping[str, str | tuple[str, ...]]]] = {
             **_PAIR,
             "interval": "low high",
             "ranks between": "rank_difference",
+            "p Nemenyi": "p_nemenyi",
             "p by unit": "p_units",
             "better in": "better",
             "worse in": "worse",

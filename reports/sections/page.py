@@ -68,6 +68,8 @@ class Page:
         The command that made it.
     data
         What the page's script knows.
+    answer_first
+        Whether warnings stand below the first table, not above the headline.
     """
 
     title: str
@@ -84,6 +86,7 @@ class Page:
     origin: list[tuple[str, str]]
     command: str
     data: dict[str, Any]
+    answer_first: bool = False
 
 
 def build_page(contents: Contents) -> Page:

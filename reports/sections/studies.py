@@ -93,6 +93,7 @@ def build_study_page(contents: StudyContents, place: Path | None = None) -> Page
         origin=_origin(contents),
         command=contents.command,
         data={},
+        answer_first=True,
     )
 
 

@@ -127,7 +127,7 @@ def kept_section(contents: StudyContents, link: Link) -> Section | None:
     if not panels:
         return None
     caption = (
-        "Layers down, heads across: the deeper a head's colour, the more of the methods keep it; "
+        "Layers down, heads across: the stronger a head's colour, the more of the methods keep it; "
         "heads without colour are removed by all."
     )
     legend = [("scale", "kept by one to kept by all")]

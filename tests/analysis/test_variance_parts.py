@@ -144,12 +144,26 @@ def test_parts_that_a_design_cannot_tell_say_why() -> None:
     assert sum(shares) == pytest.approx(1)
     alone = by_name(variance_parts(values, {"model": ["a"] * 4}, np.zeros(4)))
     assert alone["model"].reason == "there is only one"
-    # A cell too few: every pair of levels has one, and the third task follows from the others.
     single = variance_parts(values[:1], {"model": ["a"]}, np.zeros(1))
     assert {part.reason for part in single} == {"there is one cell"}
     assert {part.reason for part in variance_parts(values[:, :1], {}, np.zeros(4))} == {
         "there is one method"
     }
+
+
+def test_parts_that_are_sums_of_others_are_named() -> None:
+    # Seeds of one model on one task, and another model with one seed on two tasks.
+    labels = {
+        "model": ["a", "a", "a", "b", "b", "c"],
+        "task": ["x", "x", "x", "y", "z", "u"],
+        "replicate": ["a1", "a2", "a3", "b", "b", "c"],
+    }
+    values = np.random.default_rng(0).normal(size=(6, 4))
+    found = by_name(variance_parts(values, labels, np.zeros(6)))
+    assert found["replicate"].reason == "the design does not tell it from others"
+    assert math.isnan(found["replicate"].variance)
+    assert found["model"].reason == found["task"].reason == "mixed with replicate"
+    assert found["rest"].reason == "mixed with replicate"
 
 
 def test_nothing_differs() -> None:
