@@ -156,9 +156,10 @@ def test_what_does_not_fit_is_left_out_with_its_reason(places: list[Path], tmp_p
     why = dict(left)
     assert "no method in common" in next(why[name] for name in why if "others" in name)
     assert "same model and data as" in why[next(n for n in why if n.endswith("twice"))]
-    assert "its metric is mcc, and that of most is accuracy" in why[
-        next(n for n in why if n.endswith("mcc"))
-    ]
+    assert (
+        "its metric is mcc, and that of most is accuracy"
+        in why[next(n for n in why if n.endswith("mcc"))]
+    )
     assert "random masks" in why[next(n for n in why if n.endswith("undrawn"))]
     assert "no such folder" in why[next(n for n in why if n.endswith("no"))]
 

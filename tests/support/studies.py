@@ -69,9 +69,7 @@ def curve_tests(rng: np.random.Generator, methods: Sequence[str], best: float) -
         won = area > 0.03
         p, beaten = (0.01, 199.0) if won else (0.7, 120.0)
         ends = (area - 0.02, area + 0.02)
-        rows.append(
-            ("all", name, "random", area, *ends, np.nan, np.nan, beaten, 199.0, 12.0, p, p)
-        )
+        rows.append(("all", name, "random", area, *ends, np.nan, np.nan, beaten, 199.0, 12.0, p, p))
     columns = ["kind", "method_x", "method_y", "area", "low", "high", "p", "p_adjusted"]
     columns += ["draws_beaten", "draws", "draw_passes", "p_draws", "p_draws_adjusted"]
     rows = [row if len(row) == 13 else (*row, np.nan) for row in rows]

@@ -56,7 +56,7 @@ def test_the_answer_stands_first(contents: StudyContents) -> None:
     assert page.headline.startswith("gradient ranks first over eight comparisons (three models, ")
     assert "It beats random masks in all eight comparisons." in page.headline
     assert page.methods is not None
-    assert [row[0].text for row in page.methods.rows][0] == "gradient"
+    assert page.methods.rows[0][0].text == "gradient"
     html = render_page(page)
     assert html.index(page.headline) < html.index("table-study-overview")
     assert html.index("table-study-overview") < html.index("To keep in mind")
