@@ -3,7 +3,8 @@
 ``python benchmarks/bench_growth.py`` runs each primitive on random BERT classifiers (`translate` on
 the built-in translation model), doubles one size at a time, and fits the exponents of processor
 time and of the largest sum of living tensors. An exponent of 1 means twice as much for twice the
-size. Beside each stands the most that theory allows; ``--figure FILE`` draws the curves. Weights
+size. Beside each stands the most that theory allows, with a mark where a fit is above it;
+``--figure FILE`` draws the curves. Weights
 are left out of the memory, and batches hold the same number of tokens throughout.
 """
 
@@ -36,6 +37,7 @@ from headtool.models.examples import Examples
 from headtool.models.huggingface.model import HuggingFaceModel
 
 BASE = {"examples": 32, "length": 64, "layers": 4, "heads": 8, "masks": 8}
+OF_TRANSLATE = {"examples": 96, "masks": 4}
 DOUBLINGS = 3
 WIDTH, BATCH_TOKENS = 128, 1024
 SIZES = {
@@ -44,11 +46,11 @@ SIZES = {
     "observe": ("examples", "length", "layers", "heads"),
     "translate": ("examples", "masks"),
 }
-MOST = {
-    "time": {"examples": 1, "length": 2, "layers": 1, "heads": 1, "masks": 1},
-    # Attention takes length squared for an example; a batch has so many tokens and no more.
-    "memory": {"examples": 0, "length": 1, "layers": 1, "heads": 1, "masks": 0},
-}
+# Attention takes length squared for an example; a batch has so many tokens and no more.
+MOST_TIME = {"examples": 1, "length": 2, "layers": 1, "heads": 1, "masks": 1}
+MOST_MEMORY = {"examples": 0, "length": 1, "layers": 1, "heads": 1, "masks": 0}
+# All masks of a unit, up to 64, decode side by side.
+MOST_MEMORY_OF_TRANSLATE = {"examples": 0, "masks": 1}
 SLACK = 0.15  # for noise, and for what does not grow
 
 
@@ -143,15 +145,21 @@ def some_masks(model: ModelAdapter, count: int) -> list[HeadMask]:
     return [single[i] for i in (np.arange(count) * len(single) // count).tolist()]
 
 
+def most(primitive: str, name: str) -> tuple[int, int]:
+    """Largest exponents of time and memory that theory allows."""
+    memory = MOST_MEMORY_OF_TRANSLATE if primitive == "translate" else MOST_MEMORY
+    return MOST_TIME[name], memory[name]
+
+
 def measured(primitive: str, name: str, like: ModelAdapter) -> list[tuple[int, float, int]]:
     """Size, seconds and bytes at each doubling of one size."""
     found = []
     for doubling in range(DOUBLINGS):
-        size = {**BASE, name: BASE[name] * 2**doubling}
+        base = OF_TRANSLATE if primitive == "translate" else BASE
+        size = {**base, name: base[name] * 2**doubling}
         run = prepared(primitive, size, like)
-        run()  # warm
         seconds = []
-        for _ in range(2):
+        for _ in range(3):  # the first warms up
             start = time.process_time()
             run()
             seconds.append(time.process_time() - start)
@@ -176,10 +184,10 @@ def draw(rows: Mapping[tuple[str, str], list[tuple[int, float, int]]], place: Pa
     names = list(BASE)
     figure, axes = pyplot.subplots(2, len(names), figsize=(11, 4.6), sharex=True, sharey="row")
     for column, name in enumerate(names):
-        for line, what in enumerate(("time", "memory")):
+        for line in range(2):
             axis = axes[line, column]
             factors = 2.0 ** np.arange(DOUBLINGS)
-            axis.plot(factors, factors ** MOST[what][name], color="0.8", linewidth=4)
+            axis.plot(factors, factors ** most("evaluate", name)[line], color="0.8", linewidth=4)
             for primitive in SIZES:
                 found = rows.get((primitive, name))
                 if found:
@@ -197,6 +205,7 @@ def draw(rows: Mapping[tuple[str, str], list[tuple[int, float, int]]], place: Pa
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
     figure.tight_layout(rect=(0, 0.07, 1, 1))
+    pyplot.rcParams["svg.hashsalt"] = "growth"  # the same file each time
     figure.savefig(place, metadata={"Date": None} if place.suffix == ".svg" else None)
 
 
@@ -217,10 +226,9 @@ def main() -> None:
             sizes, seconds, living = zip(*found, strict=True)
             span = f"{sizes[0]} to {sizes[-1]}"
             line = f"{primitive:15}{name:10}{span:>16}"
-            for what, values in (("time", seconds), ("memory", living)):
-                power, most = exponent(sizes, values), MOST[what][name]
-                mark = "!" if power > most + SLACK else ""
-                line += f"{power:8.2f}{mark}{most:6}"
+            for values, bound in zip((seconds, living), most(primitive, name), strict=True):
+                power = exponent(sizes, values)
+                line += f"{power:9.2f}{'!' if power > bound + SLACK else ' '}{bound:6}"
             print(line, flush=True)
     if given.figure is not None:
         draw(rows, given.figure)

@@ -6,6 +6,7 @@ inside the mode `scaled_dot_product_attention` is computed step by step instead.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -116,13 +117,20 @@ def explicit_attention(
         value = value.repeat_interleave(repeats, dim=-3)
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     scores = query @ key.transpose(-2, -1) * scale
+    unseen: list[Tensor] = []  # masks are the same for all heads: looking at them costs little
     if is_causal:
         visible = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
+        unseen.append(~visible)
         scores = scores.masked_fill(~visible, -math.inf)
     if attn_mask is not None and attn_mask.dtype == torch.bool:
+        unseen.append(~attn_mask)
         scores = scores.masked_fill(~attn_mask, -math.inf)
     elif attn_mask is not None:
+        unseen.append(attn_mask == -math.inf)
         scores = scores + attn_mask
-    blind = (scores == -math.inf).all(dim=-1, keepdim=True)
-    probabilities = torch.softmax(scores, dim=-1).masked_fill(blind, 0.0)
+    probabilities = torch.softmax(scores, dim=-1)
+    if unseen:
+        blind = functools.reduce(torch.logical_or, unseen).all(dim=-1, keepdim=True)
+        if blind.any():
+            probabilities = probabilities.masked_fill(blind, 0.0)
     return on_softmax(probabilities) @ value
