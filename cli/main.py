@@ -164,7 +164,12 @@ def run() -> None:
 
 
 def _something_kept(arguments: list[str]) -> bool:
-    """Whether finished work lies beside the run that --out names, for the same command to use."""
+    """Whether finished work lies beside the run that --out names, for the same command to use.
+
+    A study keeps what it does in its own folder.
+    """
+    if arguments[:2] == ["study", "run"]:
+        return True
     from headtool.results.folders import holds_work, unfinished_folder
 
     given = [

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headtool.cli.cell_command import command_of
+from headtool.studies import running
 from headtool.studies.cells import plan_cells
 
 from .conftest import Run
@@ -135,6 +137,19 @@ def test_a_failed_cell_is_told_and_makes_the_command_fail(headtool: Run, file: P
     assert "1 of 2 cells failed, the others are done. nli.one: " in done.err
     assert "1 done, 1 failed" in done.out
     assert "why" in headtool("study", "status", file).out
+
+
+def test_an_interrupted_study_says_what_continues_it(
+    headtool: Run, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "run_comparison", interrupted)
+    done = headtool("study", "run", file)
+    assert done.code == 130
+    assert done.err.endswith(f"interrupted; to continue: headtool study run {file}\n")
+    assert "1 left" in headtool("study", "status", file).out
 
 
 def test_mistakes_are_one_line_with_line_and_key(headtool: Run, file: Path) -> None:

@@ -39,9 +39,13 @@ def commands(first: str) -> list[list[str]]:
 
 def parse(arguments: list[str]) -> None:
     """Parse a headtool command line without running it; a wrong one raises."""
-    group = typer.main.get_command(app)
+    command = typer.main.get_command(app)
     name, *rest = arguments
-    group.commands[name].make_context(name, rest)
+    command = command.commands[name]
+    if hasattr(command, "commands"):  # of a group such as `headtool study`
+        name, *rest = rest
+        command = command.commands[name]
+    command.make_context(name, rest)
 
 
 def test_every_headtool_command_can_be_parsed() -> None:
@@ -52,8 +56,9 @@ def test_every_headtool_command_can_be_parsed() -> None:
 
 
 def test_a_wrong_command_would_be_noticed() -> None:
-    with pytest.raises(Exception, match="--modle"):
-        parse(["score", "--modle", "x"])
+    for command in (["score"], ["study", "run", "x.yaml"]):
+        with pytest.raises(Exception, match="--modle"):
+            parse([*command, "--modle", "x"])
 
 
 def test_every_make_target_exists() -> None:
