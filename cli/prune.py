@@ -17,6 +17,8 @@ from headtool.cli.prune_options import (
     Method,
     Onnx,
     Out,
+    Private,
+    Push,
     Rate,
     Remove,
     Replace,
@@ -40,6 +42,7 @@ EXAMPLES = (
     "headtool prune --model path/to/model --scores runs/scores --remove 50% --data dev.tsv "
     "--finetune train.tsv --out smaller\n\n"
     "headtool prune --model path/to/model --mask mask.json --bake --out baked\n\n"
+    "headtool prune --scores runs/scores --remove 40% --out smaller --push org/name\n\n"
     "headtool prune --model path/to/model --scores runs/ablation --verdict removable --out smaller"
 )
 
@@ -73,6 +76,8 @@ def prune(
     spread: WorkerOptions,
     output_dir: Out = None,
     force: Force = False,
+    push: Push = None,
+    private: Private = False,
     cost: CostOptions,
     show: PrintOptions,
 ) -> None:
@@ -116,6 +121,8 @@ def prune(
             **reading.amounts,
             out=output_dir,
             force=force,
+            push=push,
+            private=private,
             command=this_command(),
             **at_work,
         )
@@ -131,3 +138,5 @@ def prune(
         note("nothing is written; add --out DIR", quiet=show.quiet)
     else:
         note(f"written to {output_dir}", quiet=show.quiet)
+    if pruning.place:
+        note(f"pushed to {pruning.place}", quiet=show.quiet)

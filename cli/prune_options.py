@@ -21,6 +21,8 @@ __all__ = [
     "Method",
     "Onnx",
     "Out",
+    "Private",
+    "Push",
     "Rate",
     "Remove",
     "Replace",
@@ -192,4 +194,16 @@ Onnx = Annotated[
 Out = Annotated[
     Path | None,
     typer.Option("--out", metavar="DIR", help="Where to write the model. Without it, nothing is."),
+]
+Push = Annotated[
+    str | None,
+    typer.Option(
+        "--push",
+        metavar="ORG/NAME",
+        help="Also upload the folder to this repository of the Hugging Face hub, made if missing.",
+    ),
+]
+Private = Annotated[
+    bool,
+    typer.Option("--private", metavar="", help="With --push: a new repository is private."),
 ]

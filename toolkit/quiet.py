@@ -9,7 +9,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 
-__all__ = ["no_stderr", "only_errors", "silence"]
+__all__ = ["no_bars", "no_stderr", "only_errors", "silence"]
 
 
 @contextlib.contextmanager
@@ -58,3 +58,28 @@ def no_stderr() -> Iterator[None]:
     finally:
         os.dup2(kept, 2)
         os.close(kept)
+
+
+@contextlib.contextmanager
+def no_bars() -> Iterator[None]:
+    """Hide the progress bars of transformers and huggingface_hub."""
+    from huggingface_hub.utils import (
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+    from transformers.utils import logging as transformers_logging
+
+    bars = transformers_logging.is_progress_bar_enabled()
+    hidden = are_progress_bars_disabled()
+    transformers_logging.disable_progress_bar()
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        if bars:
+            transformers_logging.enable_progress_bar()
+        if not hidden:
+            enable_progress_bars()
+        else:
+            disable_progress_bars()

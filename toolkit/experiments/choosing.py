@@ -122,6 +122,18 @@ class Choice:
             "keep_one_per_layer": self.keep_one_per_layer,
         }
 
+    def scored_by(self, scores: Scores | None) -> str:
+        """Name the method whose scores choose the heads; empty where none do.
+
+        Parameters
+        ----------
+        scores
+            What `open_scores` made of the field.
+        """
+        if scores is None or (self.remove is None and self.keep_heads is None):
+            return ""
+        return str(one_method(scores, self.method)[0]["method"].iloc[0])
+
     def of(
         self, model: ModelAdapter, scores: Scores | None, *, unit: str = "head", seed: int = 0
     ) -> HeadMask:

@@ -32,6 +32,7 @@ from headtool.experiments.inputs import (
     read_data,
 )
 from headtool.experiments.planning import begin
+from headtool.experiments.pruned_folders import Destination, PrunedFolder
 from headtool.experiments.recovery import Recovery
 from headtool.experiments.savings import note_of_scales, other_savings, savings
 from headtool.experiments.worth import Candidate, curve_frame, worth_frame
@@ -41,10 +42,8 @@ from headtool.models.base import ModelAdapter
 from headtool.progress import Progress, silent
 from headtool.pruning.onnx import check_exportable
 from headtool.pruning.rescaling import least_squares_scales
-from headtool.pruning.saving import save_baked, save_pruned
 from headtool.pruning.smaller import bake as bake_model
 from headtool.pruning.smaller import prune as prune_model
-from headtool.reports.formats.pruning import add_pruning_report
 from headtool.results.folders import check_output
 from headtool.results.scores import json_rows
 from headtool.schema import TABLES
@@ -82,6 +81,8 @@ class Pruning:
         What a reader must know, one line each.
     folder
         Where the model was written; None where that was not asked for.
+    place
+        Where it can be seen on the hub; empty where it was not pushed.
     """
 
     model: ModelAdapter
@@ -92,6 +93,7 @@ class Pruning:
     provenance: Mapping[str, Any]
     notes: tuple[str, ...] = ()
     folder: Path | None = None
+    place: str = ""
 
     @property
     def removed(self) -> list[str]:
@@ -151,6 +153,8 @@ def prune(
     seed: int = 0,
     out: Path | str | None = None,
     force: bool = False,
+    push: str | None = None,
+    private: bool = False,
     command: str = "",
     workers: WorkersLike = None,
     progress: Progress = silent,
@@ -220,6 +224,10 @@ def prune(
         and generation.
     force
         Replace what headtool wrote there before.
+    push
+        Also upload the folder to the Hugging Face hub, as this repository, such as ``org/name``.
+    private
+        With `push`, make the repository private if it is new.
     command
         The command line that makes the model again, for its report.
     workers
@@ -260,10 +268,7 @@ def prune(
         raise HeadtoolError(f"`metric` {metric} is measured on `data`, which is missing")
     folder = None if out is None else Path(out)
     check_output(folder, force=force)
-    if onnx and folder is None:
-        raise HeadtoolError("`onnx` is for a model that is written; give `out`")
-    if bake and onnx:
-        raise HeadtoolError("`onnx` exports the smaller model; leave `bake` out")
+    to = Destination(out=folder, force=force, bake=bake, onnx=onnx, push=push, private=private)
     opened = None if scores is None else open_scores(scores)
     read = partial(read_data, model=model, limit=limit, limit_order=limit_order, seed=seed)
     tuned = None
@@ -358,19 +363,22 @@ def prune(
         tuple(notes),
         folder,
     )
-    if folder is not None:
-        source |= {"recovery": json_rows(worth), "curve": json_rows(points)}
-
-        def finish(made: Path) -> None:
-            if len(worth):
-                add_pruning_report(made, adapter.spec, chosen, worth, points, notes, command)
-
-        if pruned is None:
-            removed = [str(head) for head in chosen.closed]
-            save_baked(smaller, removed, folder, source=source, force=force, finish=finish)
-        else:
-            save_pruned(pruned, folder, source=source, force=force, onnx=onnx, finish=finish)
-    return result
+    made = PrunedFolder(
+        whole=adapter,
+        model=smaller,
+        pruned=pruned,
+        mask=chosen,
+        method=choice.scored_by(opened),
+        source=source,
+        savings=result.frame,
+        recovery=worth,
+        curve=points,
+        measured_on="" if parts is None else parts.test.data.spec,
+        examples=0 if parts is None else len(parts.test),
+        notes=result.notes,
+        command=command,
+    )
+    return dataclasses.replace(result, place=made.write(to))
 
 
 def _spec(data: DataLike | None) -> str | None:

@@ -27,6 +27,7 @@ from headtool.models.huggingface.loading import (
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.models.huggingface.pieces import HuggingFacePieces
 from headtool.models.huggingface.placing import placing_of
+from headtool.quiet import no_bars
 from headtool.searching import Search
 
 __all__ = ["HuggingFaceModel"]
@@ -104,7 +105,7 @@ class HuggingFaceModel(HuggingFaceNetwork):
 
     def save(self, folder: Path) -> Mapping[str, Any]:
         """Write a folder that ``from_pretrained`` reads; see `ModelAdapter.save`."""
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), no_bars():
             # Weights that wait on disk are gathered file by file.
             warnings.filterwarnings("ignore", message="Attempting to save a model with offloaded")
             cast(Any, self.module).save_pretrained(folder, max_shard_size=_LARGEST_FILE)
