@@ -8,6 +8,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from typing import Any
 
 __all__ = ["no_bars", "no_stderr", "only_errors", "silence"]
 
@@ -63,23 +64,13 @@ def no_stderr() -> Iterator[None]:
 @contextlib.contextmanager
 def no_bars() -> Iterator[None]:
     """Hide the progress bars of transformers and huggingface_hub."""
-    from huggingface_hub.utils import (
-        are_progress_bars_disabled,
-        disable_progress_bars,
-        enable_progress_bars,
-    )
     from transformers.utils import logging as transformers_logging
 
-    bars = transformers_logging.is_progress_bar_enabled()
-    hidden = are_progress_bars_disabled()
-    transformers_logging.disable_progress_bar()
-    disable_progress_bars()
+    bars: Any = transformers_logging  # it sees to those of huggingface_hub as well
+    shown = bars.is_progress_bar_enabled()
+    bars.disable_progress_bar()
     try:
         yield
     finally:
-        if bars:
-            transformers_logging.enable_progress_bar()
-        if not hidden:
-            enable_progress_bars()
-        else:
-            disable_progress_bars()
+        if shown:
+            bars.enable_progress_bar()

@@ -31,7 +31,7 @@ def check_repository(name: str) -> None:
         Naming it.
     """
     from huggingface_hub.errors import HFValidationError
-    from huggingface_hub.utils import validate_repo_id
+    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
     try:
         validate_repo_id(name)
@@ -69,10 +69,11 @@ def push_folder(folder: Path, repository: str, *, private: bool = False) -> str:
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     # httpx's or requests' own error, whichever the library uses.
-    network = tuple(
+    network: tuple[type[Exception], ...] = tuple(
         base
         for base in HfHubHTTPError.__mro__
-        if base.__module__.partition(".")[0] not in ("huggingface_hub", "builtins")
+        if issubclass(base, Exception)
+        and base.__module__.partition(".")[0] not in ("huggingface_hub", "builtins")
     )
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:
