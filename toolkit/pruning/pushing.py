@@ -69,12 +69,13 @@ def push_folder(folder: Path, repository: str, *, private: bool = False) -> str:
     from huggingface_hub.errors import HfHubHTTPError, OfflineModeIsEnabled
 
     # httpx's or requests' own error, whichever the library uses.
-    network: tuple[type[Exception], ...] = tuple(
+    network = (
         base
         for base in HfHubHTTPError.__mro__
         if issubclass(base, Exception)
         and base.__module__.partition(".")[0] not in ("huggingface_hub", "builtins")
     )
+    failures: tuple[type[Exception], ...] = (OSError, ValueError, *network)
     api = HfApi(endpoint=os.environ.get("HF_ENDPOINT"))
     try:
         with no_bars():
@@ -93,7 +94,7 @@ def push_folder(folder: Path, repository: str, *, private: bool = False) -> str:
         status = error.response.status_code
         remedy = _REMEDIES.get(status, "try again later")
         raise _not_pushed(folder, repository, f"the hub answers {status}", remedy) from error
-    except (OSError, ValueError, *network) as error:
+    except failures as error:
         reason = " ".join(str(error).split())[:200] or type(error).__name__
         raise _not_pushed(folder, repository, reason, "check the network") from error
     return str(getattr(made, "repo_url", "") or f"{api.endpoint}/{repository}")
