@@ -137,6 +137,8 @@ class Card:
                 f"tokenizer = AutoTokenizer.from_pretrained({where})",
                 "```",
             )
+            if self.task == "causal-lm":
+                yield from ("", "lm-evaluation-harness takes it as `--model hf`.")
         elif self.baked:
             yield f"{self.library} loads the checkpoint here like that of the whole model."
         else:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headtool import load_data, load_model
+from headtool import HeadMask, load_data, load_model, prune
 from headtool.engine.evaluation import evaluate
 from headtool.metrics import get_metric
 
@@ -82,17 +82,25 @@ ENGLISH = (*("the", "a", "cat", "dog", "sat", "ran", "mat", "big", "girl", "day"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("model", ["random", *([MODEL] if MODEL else [])])
+@pytest.mark.parametrize("model", ["random", "pruned", *([MODEL] if MODEL else [])])
 def test_equals_lm_eval_on_a_hundred_items(model: str, tmp_path: Path) -> None:
-    folder = tmp_path / "model"
-    if model == "random":
+    """Of a pruned model, they read the baked folder, and headtool the smaller one."""
+    folder = ours = tmp_path / "model"
+    if model == "pruned":
+        adapter, ours = language_model(), tmp_path / "smaller"
+        mask = HeadMask.without(
+            adapter.sites, [*adapter.sites.heads[:1], *adapter.sites.heads[-2:]]
+        )
+        for place, bake in ((folder, True), (ours, False)):
+            prune(adapter, mask=mask, bake=bake, out=place)
+    elif model == "random":
         adapter = language_model()
         adapter.module.float().save_pretrained(folder)
         adapter.tokenizer.save_pretrained(folder)
     else:
-        folder = Path(model)
+        folder = ours = Path(model)
     data = tmp_path / "items.jsonl"
-    rows = items(WORDS if model == "random" else ENGLISH)
+    rows = items(ENGLISH if model == MODEL else WORDS)
     data.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     (tmp_path / "words.yaml").write_text(TASK.format(data=data), "utf-8")
     out = tmp_path / "found.json"
@@ -107,7 +115,7 @@ def test_equals_lm_eval_on_a_hundred_items(model: str, tmp_path: Path) -> None:
     )
     expected = json.loads(out.read_text("utf-8"))
 
-    loaded = load_model(str(folder), device="cpu")
+    loaded = load_model(str(ours), device="cpu")
     found = evaluate(loaded, loaded.encode(load_data(str(data))), []).whole
     golds = [
         item["logprobs"][row["label"]] for item, row in zip(expected["items"], rows, strict=True)
