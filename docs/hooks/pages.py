@@ -86,6 +86,7 @@ def outside() -> dict[str, str]:
         "CONTRIBUTING.md": "contributing.md",
         "CHANGELOG.md": "changelog.md",
         **{f"examples/{path.name}": f"examples/{path.stem}.md" for path in sorted(examples)},
+        "examples/study/study.yaml": "examples/study.md",
     }
 
 
@@ -94,9 +95,11 @@ def as_page(path: Path) -> str:
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".ipynb":
         return notebooks.as_markdown(path)
-    if path.suffix == ".py":
+    if path.suffix in (".py", ".yaml"):
         title = path.stem.replace("_", " ").capitalize()
-        return f'# {title}\n\n```python title="examples/{path.name}"\n{text}```\n'
+        language = {".py": "python", ".yaml": "yaml"}[path.suffix]
+        name = path.relative_to(ROOT).as_posix()
+        return f'# {title}\n\n```{language} title="{name}"\n{text}```\n'
     return text
 
 
