@@ -28,7 +28,7 @@ import numpy as np
 
 from headtool.analysis.levels import check_level
 from headtool.analysis.partial_conjunction import partial_conjunction_p
-from headtool.analysis.ranking import Ranking, mean_over_units, rank_methods
+from headtool.analysis.ranking import Ranking, mean_over_units, rank_methods, ranks_of
 from headtool.analysis.study_cells import (
     RANDOM,
     StudyRun,
@@ -38,6 +38,7 @@ from headtool.analysis.study_cells import (
     result_frame,
     seed_frame,
 )
+from headtool.analysis.study_conclusions import conclusions
 from headtool.analysis.variance_parts import variance_parts
 from headtool.errors import HeadtoolError
 from headtool.metrics.base import Array
@@ -51,7 +52,7 @@ __all__ = ["SHARES", "StudyTables", "study_tables"]
 SHARES = (0.25, 0.5, 0.75)
 """Shares of the heads removed at which quality is told."""
 
-_ENOUGH = 0.8  # of the cells must have a method that is ranked
+_ENOUGH = 0.8  # of the cells must have all methods that are ranked
 _LEVELS = ("family", "model", "task", "replicate")
 
 
@@ -117,24 +118,36 @@ class _Study:
         self.column = "advantage" if self.scaled else "area"
         self.wide = self.results.pivot(index="cell", columns="method", values=self.column)
         self.wide = self.wide.reindex([run.cell.id for run in runs])
+        self.methods = list(dict.fromkeys(name for run in runs for name in run.methods))
         self.candidates, self.ranked_runs = self._complete()
+        full = self.wide.reindex(columns=self.methods).notna().all(axis=1)
+        self.full_runs = [run for run in runs if full[run.cell.id]]
 
     def _complete(self) -> tuple[list[str], list[StudyRun]]:
-        """Methods that are ranked, and the cells that have all of them."""
+        """Methods that are ranked, and the cells that have all of them.
+
+        Cells with less than half of the usual methods do not count. Methods are taken in the order
+        of how many of the others have them, as long as every model stays and enough cells.
+        """
         known = self.wide.notna()
-        order = list(dict.fromkeys(name for run in self.runs for name in run.methods))
-        measured = known.any(axis=1)
-        count = int(measured.sum())
-        often = [
-            name for name in order if name in known and known[name].sum() >= _ENOUGH * max(1, count)
-        ]
-        complete = known[often].all(axis=1)
-        if not often or not complete.any():
+        order = [name for name in self.methods if name in known]
+        measured = [run for run in self.runs if known.loc[run.cell.id].any()]
+        times = {name: int(known[name].sum()) for name in order}
+        usual = [name for name in order if 2 * times[name] > len(measured)]
+        runs = [r for r in measured if 2 * known.loc[r.cell.id, usual].sum() >= len(usual) > 0]
+        least, models = _ENOUGH * len(runs), {run.cell.model for run in runs}
+        chosen: list[str] = []
+        for name in sorted(usual, key=lambda name: -times[name]):
+            rest = [run for run in runs if known.loc[run.cell.id, name]]
+            if len(rest) >= least and {run.cell.model for run in rest} == models:
+                chosen.append(name)
+                runs = rest
+        if not chosen:
             raise HeadtoolError(
-                "no method has an area over random masks in four fifths of the comparisons; give "
+                "no method has an area over random masks in enough of the comparisons; give "
                 "comparisons with common methods and draws"
             )
-        return often, [run for run in self.runs if complete[run.cell.id]]
+        return [name for name in order if name in chosen], runs
 
     @cached_property
     def level(self) -> str:
@@ -166,26 +179,32 @@ class _Study:
     @cached_property
     def ranking(self) -> Ranking:
         """The ranking of the candidates over blocks."""
-        runs = self.ranked_runs
-        values = self._values(runs, self.candidates)
+        values, units = self._blocks(self.ranked_runs, self.candidates)
+        return rank_methods(values, units, alpha=self.alpha)
+
+    @cached_property
+    def full_ranks(self) -> dict[str, float]:
+        """Mean ranks among all methods, in the cells that have them all; empty if none has."""
+        if not self.full_runs:
+            return {}
+        values, _ = self._blocks(self.full_runs, self.methods)
+        return dict(zip(self.methods, ranks_of(values).mean(axis=0).tolist(), strict=True))
+
+    def _blocks(self, runs: Sequence[StudyRun], methods: Sequence[str]) -> tuple[Array, list[str]]:
+        """Values of blocks, models on tasks, and their units; single cells if there is one."""
+        values = self._values(runs, methods)
         keys = [(run.cell.model, run.cell.task) for run in runs]
         if len(set(keys)) == 1:
-            return rank_methods(values, self._units(runs), alpha=self.alpha)
+            return values, self._units(runs)
         blocks = list(dict.fromkeys(keys))
         means = np.stack([values[[key == block for key in keys]].mean(axis=0) for block in blocks])
-        units = [self._units([runs[keys.index(block)]])[0] for block in blocks]
-        return rank_methods(means, units, alpha=self.alpha)
+        return means, [self._units([runs[keys.index(block)]])[0] for block in blocks]
 
     def tables(self) -> StudyTables:
         """Make all tables."""
         place = np.argsort(self.ranking.mean_ranks, kind="stable")
         ranked = [self.candidates[i] for i in place]
-        others = [
-            name
-            for name in dict.fromkeys(name for run in self.runs for name in run.methods)
-            if name not in ranked
-        ]
-        methods = (*ranked, *others)
+        methods = (*ranked, *(name for name in self.methods if name not in ranked))
         tables = {
             "study_cells": cell_frame(self.runs),
             "study_results": self.results,
@@ -196,7 +215,7 @@ class _Study:
             "study_budgets": self._budget_frame((*methods, RANDOM)),
             "study_seeds": self.seeds,
         }
-        tables["study_conclusions"] = _conclusions(tables)
+        tables["study_conclusions"] = conclusions(tables)
         return StudyTables(self.runs, tables, tuple(ranked), methods)
 
     def _ranking_frame(self, methods: Sequence[str]) -> pd.DataFrame:
@@ -215,6 +234,7 @@ class _Study:
                     "low": low,
                     "high": high,
                     "mean_rank": ranks.get(method, math.nan),
+                    "rank_among_all": self.full_ranks.get(method, math.nan),
                     "cells": int(own["area"].notna().sum()),
                     "best": int(best.sum()),
                     "better": int((own["claim"] == "better").sum()),
@@ -250,6 +270,8 @@ class _Study:
             "units": found.units,
             "blocks": found.blocks,
             "methods": len(self.candidates),
+            "cells": len(self.ranked_runs),
+            "cells_all": len(self.full_runs),
             "statistic": found.statistic,
             "p": found.p,
             "p_units": found.p_units,
@@ -349,27 +371,3 @@ class _Study:
 
 def _partition(labels: Sequence[str]) -> list[int]:
     return [labels.index(label) for label in labels]
-
-
-def _conclusions(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Which statements hold in which cells, ``study_conclusions``."""
-    rows = []
-    for row in tables["study_ranking"].to_dict("records"):
-        rows.append((f"{row['method']} > {RANDOM}", row["cells"], row["better"], row["worse"]))
-    for row in tables["study_pairs"].to_dict("records"):
-        pair, ends = (row["method_x"], row["method_y"]), (row["better"], row["worse"])
-        turn = -1 if ends[1] > ends[0] else 1
-        if row["cells"]:
-            rows.append((" > ".join(map(str, pair[::turn])), row["cells"], *ends[::turn]))
-    return TABLES["study_conclusions"].frame(
-        (statement, cells, hold, against, _where(cells, hold, against))
-        for statement, cells, hold, against in rows
-    )
-
-
-def _where(cells: int, hold: int, against: int) -> str:
-    if hold and against:
-        return "mixed"
-    if hold == cells and cells:
-        return "everywhere"
-    return "somewhere" if hold or against else "nowhere"

@@ -132,7 +132,22 @@ def ranking_text(contents: StudyContents) -> list[str]:
         )
         said.append(text)
     said.append(_pairs_told(contents))
+    said.append(_among_all(contents))
     return [line for line in said if line]
+
+
+def _among_all(contents: StudyContents) -> str:
+    """Who ranks first among all methods, where not all are ranked."""
+    rows = [row for row in records(contents.table("study_ranking")) if row["rank_among_all"] > 0]
+    if len(rows) == int(contents.design["methods"]) or not rows:
+        return ""
+    first = min(rows, key=lambda row: float(row["rank_among_all"]))
+    cells = count(int(contents.design["cells_all"]), "comparison")
+    has = "has" if int(contents.design["cells_all"]) == 1 else "have"
+    return (
+        f"Among all {len(rows)} methods, in the {cells} that {has} them all, {first['method']} has "
+        f"the best mean rank, {number(first['rank_among_all'])}."
+    )
 
 
 def _pairs_told(contents: StudyContents) -> str:
@@ -243,7 +258,14 @@ def cautions(contents: StudyContents) -> list[str]:
         )
     unranked = [name for name in contents.study.methods if name not in contents.study.ranked]
     if unranked:
-        said.append(f"Not ranked, because too few comparisons have them: {listed(unranked)}.")
+        said.append(f"Not ranked, because not all models have them: {listed(unranked)}.")
+    without = len(contents.runs) - int(design["cells"])
+    if without:
+        said.append(
+            f"{count(without, 'comparison').capitalize()} of {len(contents.runs)} "
+            f"{'lacks' if without == 1 else 'lack'} one of the ranked methods, and "
+            f"{'does' if without == 1 else 'do'} not count in ranks."
+        )
     if float(design["smallest_p"]) > float(design["alpha"]):
         said.append(
             "The random masks of these comparisons are too few to tell a method from them in any "

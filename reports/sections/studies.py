@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from headtool.reports.blocks import Cell, Column, DataTable, Figure, Panel, Section
-from headtool.reports.charts.intervals import Interval, interval_chart
-from headtool.reports.colours import look_of
+from headtool.reports.blocks import Cell, Column, DataTable, Section
 from headtool.reports.contents.run import records
 from headtool.reports.contents.studies import StudyContents
 from headtool.reports.findings.procedure import Procedure
@@ -25,11 +22,11 @@ from headtool.reports.findings.studies import (
 from headtool.reports.sections.meanings import explain, explanations
 from headtool.reports.sections.page import Page
 from headtool.reports.sections.study_cells import cells_section, curves_section, kept_section
-from headtool.reports.wording.words import listed, number, percent, sentence
+from headtool.reports.sections.study_ranking import level_name, ranking_section, without_empty
+from headtool.reports.wording.words import listed, percent, sentence
 
 __all__ = ["build_study_page"]
 
-_LEVEL = "{:.0%} interval"
 _SHOWN = 0.5  # share of heads removed in the first table
 
 _REFERENCES = (
@@ -63,7 +60,7 @@ def build_study_page(contents: StudyContents, place: Path | None = None) -> Page
     sections = [
         section
         for section in (
-            _ranking_section(contents),
+            ranking_section(contents),
             _conclusions_section(contents),
             _variance_section(contents),
             _budgets_section(contents),
@@ -102,10 +99,6 @@ def _subtitle(contents: StudyContents) -> str:
     return f"{listed(contents.study.methods)} over {extent(contents)}, by {by}"
 
 
-def _level(contents: StudyContents) -> str:
-    return _LEVEL.format(1 - float(contents.design["alpha"]))
-
-
 def _overview(contents: StudyContents) -> DataTable:
     """A row for each method, the best rank first."""
     rows = records(contents.table("study_ranking"))
@@ -115,7 +108,7 @@ def _overview(contents: StudyContents) -> DataTable:
         Column("method", is_number=False),
         Column("mean rank", best="smallest"),
         Column("better than random by", best="largest"),
-        Column(_level(contents)),
+        Column(level_name(contents)),
         Column("better in", best="largest"),
         Column(f"left at {percent(_SHOWN)}", best=_best(contents)),
         Column("self-agreement", best="largest"),
@@ -134,161 +127,13 @@ def _overview(contents: StudyContents) -> DataTable:
         ]
         for row in rows
     ]
-    return _without_empty(DataTable("study-overview", "The methods at a glance", columns, cells))
-
-
-def _without_empty(table: DataTable) -> DataTable:
-    """The table without columns in which no row has a value."""
-    stay = [i for i in range(len(table.columns)) if any(row[i].text != "–" for row in table.rows)]
-    return replace(
-        table,
-        columns=[table.columns[i] for i in stay],
-        rows=[[row[i] for i in stay] for row in table.rows],
-    )
+    return without_empty(DataTable("study-overview", "The methods at a glance", columns, cells))
 
 
 def _best(contents: StudyContents) -> str:
     """Whether more of what is left is better."""
     ways = {bool(run.settings.get("higher_is_better", True)) for run in contents.runs}
     return "largest" if contents.scaled or ways == {True} else "smallest"
-
-
-def _ranking_section(contents: StudyContents) -> Section:
-    rows = records(contents.table("study_ranking"))
-    figures = [*_rank_figure(contents), *_area_figure(contents)]
-    return Section(
-        "ranking",
-        "Which method ranks first",
-        text=ranking_text(contents),
-        figures=figures,
-        tables=[
-            _without_empty(
-                DataTable(
-                    "study-ranking",
-                    "Methods over all comparisons",
-                    [
-                        Column("method", is_number=False),
-                        *map(
-                            Column,
-                            ("mean rank", "area", "interval", "comparisons", "first in"),
-                        ),
-                        *map(Column, ("better in", "worse in", "better in at least")),
-                    ],
-                    [
-                        [
-                            Cell(str(row["method"])),
-                            Cell.number(row["mean_rank"]),
-                            Cell.number(row["area"]),
-                            Cell.interval(row["low"], row["high"]),
-                            *(Cell.count(row[name]) for name in ("cells", "best", "better")),
-                            *(Cell.count(row[name]) for name in ("worse", "at_least")),
-                        ]
-                        for row in rows
-                    ],
-                )
-            ),
-            _pairs_table(contents),
-        ],
-    )
-
-
-def _critical(contents: StudyContents) -> tuple[float, str]:
-    """The difference of ranks that claims take, and what it is called."""
-    design = contents.design
-    by_unit = float(design["critical_units"])
-    if math.isfinite(by_unit):
-        return by_unit, f"with {units_of(contents)} as independent"
-    return float(design["critical"]), "Nemenyi's, with blocks as independent"
-
-
-def _rank_figure(contents: StudyContents) -> list[Figure]:
-    rows = [row for row in records(contents.table("study_ranking")) if row["mean_rank"] > 0]
-    if len(rows) < 2:
-        return []
-    critical, how = _critical(contents)
-    half = critical / 2
-    lines = [
-        Interval(
-            str(row["method"]),
-            row["mean_rank"],
-            row["mean_rank"] - half,
-            row["mean_rank"] + half,
-            look_of(str(row["method"])).css,
-            number(row["mean_rank"]),
-        )
-        for row in rows
-    ]
-    caption = "Mean ranks, 1 for the best. "
-    if math.isfinite(critical):
-        caption += (
-            f"Bars are half the critical difference of {number(critical)} to either side ({how}): "
-            "two methods whose bars do not overlap differ beyond chance."
-        )
-    return [
-        Figure(
-            _two_widths(lines, "Mean ranks of the methods", "mean rank", line=1.0),
-            caption,
-            css="ranks",
-        )
-    ]
-
-
-def _area_figure(contents: StudyContents) -> list[Figure]:
-    rows = [row for row in records(contents.table("study_ranking")) if row["cells"]]
-    if not rows:
-        return []
-    lines = [
-        Interval(
-            str(row["method"]),
-            row["area"],
-            row["low"],
-            row["high"],
-            look_of(str(row["method"])).css,
-            f"{int(row['better'])} of {int(row['cells'])}",
-        )
-        for row in rows
-    ]
-    unit = f"share of {contents.measure}" if contents.scaled else contents.measure
-    caption = (
-        "How much better each method's curve is than that of common random masks, on average over "
-        f"the shares removed: mean over {units_of(contents)}, with its {_level(contents)}. "
-        "Beside it, in how many comparisons it is better than random masks, corrected over "
-        "methods and comparisons."
-    )
-    label = "Advantage over random masks"
-    return [Figure(_two_widths(lines, label, f"advantage in {unit}"), caption)]
-
-
-def _two_widths(
-    lines: Sequence[Interval], label: str, x_label: str, *, line: float = 0.0
-) -> list[Panel]:
-    wide, narrow = (
-        interval_chart(lines, label=label, x_label=x_label, width=width, line=line)
-        for width in (640, 350)
-    )
-    return [Panel(wide, narrow=narrow)]
-
-
-def _pairs_table(contents: StudyContents) -> DataTable:
-    columns = [Column(title, is_number=False) for title in ("method", "and")]
-    columns += [Column("area"), Column("interval"), Column("ranks between")]
-    columns += [Column("p Nemenyi"), Column("p by unit"), Column("better in"), Column("worse in")]
-    cells = [
-        [
-            *(Cell(str(row[name])) for name in ("method_x", "method_y")),
-            Cell.number(row["area"]),
-            Cell.interval(row["low"], row["high"]),
-            Cell.number(row["rank_difference"]),
-            *(Cell.p_value(row[name]) for name in ("p_nemenyi", "p_units")),
-            *(
-                Cell(f"{int(row[name])} of {int(row['cells'])}", float(row[name]))
-                for name in ("better", "worse")
-            ),
-        ]
-        for row in records(contents.table("study_pairs"))
-        if row["cells"]
-    ]
-    return _without_empty(DataTable("study-pairs", "Pairs of methods", columns, cells))
 
 
 def _conclusions_section(contents: StudyContents) -> Section:
@@ -332,7 +177,7 @@ def _variance_section(contents: StudyContents) -> Section | None:
         "variance",
         "Where differences between methods come from",
         text=variance_text(contents),
-        tables=[_without_empty(table)],
+        tables=[without_empty(table)],
     )
 
 
@@ -361,7 +206,7 @@ def _budgets_section(contents: StudyContents) -> Section:
     what = "Share of what all heads are worth" if contents.scaled else contents.measure
     caption = f"{what[:1].upper()}{what[1:]} that is left, mean over {units_of(contents)}"
     table = DataTable("study-budgets", caption, columns, cells)
-    return Section("budgets", "What is left at given shares", tables=[_without_empty(table)])
+    return Section("budgets", "What is left at given shares", tables=[without_empty(table)])
 
 
 def _reliability_section(contents: StudyContents) -> Section:
@@ -384,7 +229,7 @@ def _reliability_section(contents: StudyContents) -> Section:
         [Cell(str(row["method"])), *(Cell.number(row[name]) for name in titles.values())]
         for row in rows
     ]
-    table = _without_empty(
+    table = without_empty(
         DataTable("study-reliability", "Reliability and cost of the methods", columns, cells)
     )
     text = [

@@ -182,6 +182,25 @@ def test_a_method_that_few_cells_have_is_not_ranked(places: list[Path], tmp_path
     ranking = found.tables["study_ranking"].set_index("method")
     assert math.isnan(ranking.loc["lrp", "mean_rank"])
     assert not math.isnan(ranking.loc["lrp", "area"])
+    assert (found.design["cells"], found.design["cells_all"]) == (10, 2)
+    areas = np.array([[area_of(run, name) for name in found.methods] for run in found.runs[8:]])
+    expected = rankdata(-areas, axis=1).mean(axis=0)
+    assert ranking.loc[list(found.methods), "rank_among_all"].to_numpy() == pytest.approx(expected)
+
+
+def test_a_method_that_failed_once_is_ranked_over_the_other_cells(
+    places: list[Path], tmp_path: Path
+) -> None:
+    source = read_run(places[0])
+    tables = {name: source.table(name) for name in source.names}
+    for name, columns in (("curve_tests", ("method_x", "method_y")), ("curves", ("method",))):
+        for column in columns:
+            tables[name] = tables[name][tables[name][column] != "gates"]
+    provenance = dict(source.manifest["provenance"])
+    write_run(tmp_path / "cell", command="", provenance=provenance, tables=tables)
+    found = study_tables(runs_of_folders([tmp_path / "cell", *places[1:]])[0])
+    assert set(found.ranked) == set(METHODS)
+    assert found.design["cells"] == 7  # the model stays by its other seed and task
 
 
 @pytest.mark.slow
