@@ -4,8 +4,8 @@
 the built-in translation model), doubles one size at a time, and fits the exponents of processor
 time and of the largest sum of living tensors. An exponent of 1 means twice as much for twice the
 size. Beside each stands the most that theory allows, with a mark where a fit is above it;
-``--figure FILE`` draws the curves. Weights
-are left out of the memory, and batches hold the same number of tokens throughout.
+``--figure FILE`` draws the curves. Weights are left out of the memory, and batches hold the same
+number of tokens throughout.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from headtool.models.examples import Examples
 from headtool.models.huggingface.model import HuggingFaceModel
 
 BASE = {"examples": 32, "length": 64, "layers": 4, "heads": 8, "masks": 8}
-OF_TRANSLATE = {"examples": 96, "masks": 4}
+OF_TRANSLATE = {"examples": 64, "masks": 4}
 DOUBLINGS = 3
 WIDTH, BATCH_TOKENS = 128, 1024
 SIZES = {
@@ -159,7 +159,7 @@ def measured(primitive: str, name: str, like: ModelAdapter) -> list[tuple[int, f
         size = {**base, name: base[name] * 2**doubling}
         run = prepared(primitive, size, like)
         seconds = []
-        for _ in range(3):  # the first warms up
+        for _ in range(2):  # the first warms up
             start = time.process_time()
             run()
             seconds.append(time.process_time() - start)
@@ -188,25 +188,27 @@ def draw(rows: Mapping[tuple[str, str], list[tuple[int, float, int]]], place: Pa
             axis = axes[line, column]
             factors = 2.0 ** np.arange(DOUBLINGS)
             axis.plot(factors, factors ** most("evaluate", name)[line], color="0.8", linewidth=4)
-            for primitive in SIZES:
+            for colour, primitive in enumerate(SIZES):
                 found = rows.get((primitive, name))
                 if found:
                     values = np.array([row[1 + line] for row in found], dtype=np.float64)
-                    axis.plot(factors, values / values[0], marker="o", label=primitive)
+                    look = {"color": f"C{colour}", "marker": "o", "label": primitive}
+                    axis.plot(factors, values / values[0], **look)
             axis.set(xscale="log", yscale="log", xticks=factors, yticks=[1, 2, 4, 8, 16])
             axis.set_xticklabels([f"{factor:g}" for factor in factors])
             axis.set_yticklabels(["1", "2", "4", "8", "16"])
             axis.minorticks_off()
             if line == 0:
-                axis.set_title(f"{name} times")
-        axes[1, column].set_xlabel("1, 2, 4 times")
-    axes[0, 0].set_ylabel("time, times")
-    axes[1, 0].set_ylabel("memory, times")
+                axis.set_title(name)
+        axes[1, column].set_xlabel("times the size")
+    axes[0, 0].set_ylabel("times the time")
+    axes[1, 0].set_ylabel("times the memory")
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="lower center", ncols=len(labels), frameon=False)
     figure.tight_layout(rect=(0, 0.07, 1, 1))
     pyplot.rcParams["svg.hashsalt"] = "growth"  # the same file each time
     figure.savefig(place, metadata={"Date": None} if place.suffix == ".svg" else None)
+    pyplot.close(figure)
 
 
 def main() -> None:
@@ -230,8 +232,8 @@ def main() -> None:
                 power = exponent(sizes, values)
                 line += f"{power:9.2f}{'!' if power > bound + SLACK else ' '}{bound:6}"
             print(line, flush=True)
-    if given.figure is not None:
-        draw(rows, given.figure)
+        if given.figure is not None:  # what there is so far
+            draw(rows, given.figure)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,8 @@ from headtool.work import Passes, Size
 
 __all__ = ["Taylor"]
 
+_Slices = Mapping[AttentionSite, Sequence[HeadSlices]]
+
 _TO_OUTPUTS = Passes(forward=1, backward=1, shared=GRADIENTS)
 _TO_WEIGHTS = Passes(forward=1, backward=1, weights=True)
 
@@ -113,14 +115,16 @@ class Taylor(Method):
         count = len(job.examples)
         starts = np.arange(0, count, self.batch_size)
         batches = np.split(np.arange(count), starts[1:])
-        if self.granularity == "element":
-            score = job.columns(_by_element(job, batches)) / count
-            return Scored(score, np.full(len(score), np.nan))
         if job.readings:
             per_example = _by_group(job.model.sites, job.read(_Outputs))
             per_batch = np.add.reduceat(per_example, starts, axis=0)
         else:
-            per_batch = np.stack([result["heads"] for result in _run(job, batches, _by_head)])
+            slices = head_slices(job, biases=True)
+            if self.granularity == "element":
+                score = job.columns(_by_element(job, batches, slices)) / count
+                return Scored(score, np.full(len(score), np.nan))
+            results = _run(job, batches, slices, _by_head)
+            per_batch = np.stack([result["heads"] for result in results])
         sizes = np.array([[len(index)] for index in batches], dtype=np.float64)
         counts = np.broadcast_to(sizes, (len(batches), job.sites.n_heads))
         change, influence = ratio_of_sums(job.columns(per_batch), counts)
@@ -154,20 +158,24 @@ def _by_group(sites: Sites, read: _Outputs) -> NDArray[np.float64]:
     return total
 
 
-def _by_element(job: Job, batches: Sequence[NDArray[np.int64]]) -> NDArray[np.float64]:
+def _by_element(
+    job: Job, batches: Sequence[NDArray[np.int64]], slices: _Slices
+) -> NDArray[np.float64]:
     """Sum |w dL/dw| over each head's weights, [heads of the model]; L is summed over examples."""
     total: dict[str, NDArray[np.float64]] = {}
-    for result in _run(job, batches, _by_weight):
+    for result in _run(job, batches, slices, _by_weight):
         total = {name: product + total.get(name, 0) for name, product in result.items()}
     sizes = {name: np.abs(product) for name, product in total.items()}
-    return _sums(job.model, head_slices(job, biases=True), sizes)
+    return _sums(job.model, slices, sizes)
 
 
 def _run(
-    job: Job, batches: Sequence[NDArray[np.int64]], work: Callable[..., UnitResult]
+    job: Job,
+    batches: Sequence[NDArray[np.int64]],
+    slices: _Slices,
+    work: Callable[..., UnitResult],
 ) -> Iterator[UnitResult]:
     """Make a backward pass to the weights for each batch, and yield what `work` makes of them."""
-    slices = head_slices(job, biases=True)
     with _differentiable(job.model, slices):
         done = run_units(
             cut(batches),
@@ -184,9 +192,6 @@ def _run(
             work=unit_work(job.examples, _TO_WEIGHTS),
         )
         yield from (result for _, result in in_order(done))
-
-
-_Slices = Mapping[AttentionSite, Sequence[HeadSlices]]
 
 
 def _names(slices: _Slices) -> list[str]:
