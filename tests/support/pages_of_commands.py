@@ -30,6 +30,7 @@ from headtool.reports.terminal.pruning import pruning_tables
 from headtool.reports.terminal.roles import role_tables
 from headtool.reports.terminal.scores import score_tables
 from headtool.reports.terminal.speed import speed_tables
+from headtool.reports.terminal.studies import cost_tables, status_tables
 from headtool.reports.terminal.verdicts import compat_tables, sequential_tables
 from headtool.reports.terminal.verdicts import test_tables as tables_of_tests
 from headtool.schema import TABLES
@@ -56,6 +57,17 @@ _SOURCE: dict[str, Any] = {
     "model": {"spec": "/models/of/somebody/sentiment"},
     "data": {"spec": "data/a-name-that-is-rather-long/dev.tsv", "examples": 8192},
     "options": {"margin": 0.01, "all_but_one": False},
+}
+_STUDY_PLAN: dict[str, Any] = {
+    "study": "a study with a name of some length",
+    "done": 3,
+    "unknown": ["nli.seed-1.matched: scores.of-another-package"],
+    "total": {"operations": 3e15, "memory": 5e9, "seconds_least": 60.0, "seconds_most": 4000.0},
+}
+_STUDY_STATUS: dict[str, Any] = {
+    "study": "a study with a name of some length",
+    "folder": "runs/of-somebody/a-study",
+    "done": 4, "running": 1, "failed": 2, "left": 9, "seconds_left": 1234.5,
 }
 
 
@@ -214,6 +226,8 @@ def pages(folder: Path) -> dict[str, Callable[[], Page]]:
         ),
         "show": lambda: show._tables(headtool.show(OLD_RUN)),
         "env": lambda: env._tables(headtool.env()),
+        "study run --dry-run": lambda: cost_tables(filled("study_plan"), _STUDY_PLAN),
+        "study status": lambda: status_tables(filled("study_status"), _STUDY_STATUS),
     }
 
 

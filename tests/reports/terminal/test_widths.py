@@ -23,6 +23,7 @@ NAMES = (
     *("score", "ablate", "ablate --all-but-one", "ablate --sequential", "test", "test --compat"),
     *("correlate", "compare", "compare --stability", "compare --replicate", "curve", "roles"),
     *("prune", "speed", "dynamics", "heads", "methods", "methods NAME", "show", "env"),
+    *("study run --dry-run", "study status"),
 )
 
 
