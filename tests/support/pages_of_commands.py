@@ -67,7 +67,11 @@ _STUDY_PLAN: dict[str, Any] = {
 _STUDY_STATUS: dict[str, Any] = {
     "study": "a study with a name of some length",
     "folder": "runs/of-somebody/a-study",
-    "done": 4, "running": 1, "failed": 2, "left": 9, "seconds_left": 1234.5,
+    "done": 4,
+    "running": 1,
+    "failed": 2,
+    "left": 9,
+    "seconds_left": 1234.5,
 }
 
 
