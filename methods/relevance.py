@@ -109,10 +109,13 @@ def _propagated(model: ModelAdapter, examples: Examples, rule: str, unit: Unit) 
             relevance_rules(model.module, rule),
             model.intercept(keep, batch),
         ):
-            finite_forward(model, batch, examples)
+            result = finite_forward(model, batch, examples)
     finally:
         hook.remove()
-    top = _explained(model, batch, outputs[-1])
+    if model.task == "question-answering" and result.logits is not None:
+        top = result.logits.amax(dim=-1).sum(dim=1)  # of the first and of the last token
+    else:
+        top = _explained(model, batch, outputs[-1])
     gradients = torch.autograd.grad(top.sum(), list(contexts.values()), allow_unused=True)
     relevance = np.zeros((len(batch), model.sites.n_heads))
     for (site, seen), gradient in zip(contexts.items(), gradients, strict=True):

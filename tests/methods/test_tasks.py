@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -11,11 +12,14 @@ from headtool.data import TextData
 from headtool.methods import BUILTIN, get_method
 from headtool.models.huggingface.model import HuggingFaceModel
 
-from ..support.tasks import tagged, tagger
+from ..support.tasks import answerer, pictures, questions, tagged, tagger, viewer
 from .test_adapters import QUICK
 
 TASKS: dict[str, tuple[Callable[[], HuggingFaceModel], Callable[[], TextData]]] = {
     "token-classification": (tagger, tagged),
+    "question-answering": (partial(answerer, length=24), questions),
+    "images": (viewer, pictures),
+    "images, two outputs": (partial(viewer, "DeiT with a teacher"), pictures),
 }
 
 

@@ -57,6 +57,8 @@ def random_columns(task, n, seed):
         right = rng.integers(0, np.minimum(predicted, gold) + 1)
         counts = {"right": right, "predicted": predicted, "gold": gold}
         columns |= {f"entities_{name}": values for name, values in counts.items()}
+    if task == "question-answering":
+        columns |= {"answer_em": rng.integers(0, 2, n), "answer_f1": rng.random(n)}
     return {**columns, **translation_columns(rng, n)} if task == "seq2seq" else columns
 
 
@@ -363,6 +365,7 @@ def test_metrics_of_each_task():
             {*OF_TOKENS, "bleu", "chrf", "ter", "rouge1", "rouge2", "rougeL"},
         ),
         "token-classification": ("f1", {"f1", "accuracy", "loss", "kl"}),
+        "question-answering": ("f1", {"f1", "em", "loss", "kl"}),
     }
 
 

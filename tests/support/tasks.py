@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from PIL import Image
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
-from transformers import BertConfig, BertForTokenClassification, PreTrainedTokenizerFast
+from transformers import (
+    BertConfig,
+    BertForQuestionAnswering,
+    BertForTokenClassification,
+    DeiTConfig,
+    DeiTForImageClassification,
+    DeiTForImageClassificationWithTeacher,
+    PreTrainedTokenizerFast,
+    SwinConfig,
+    SwinForImageClassification,
+    ViTConfig,
+    ViTForImageClassification,
+    ViTImageProcessorPil,
+)
 
 from headtool.data import TextData
-from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.data.cells import image_uri
+from headtool.models.huggingface.model import HuggingFaceImageModel, HuggingFaceModel
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 NAMES = ("ada", "grace", "tokyo", "paris")
@@ -108,3 +124,96 @@ def save(model: HuggingFaceModel, folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     model.save(folder)
     return folder
+
+
+def answerer(*, length: int = 48) -> HuggingFaceModel:
+    """A random question-answering model in double precision."""
+    torch.manual_seed(0)
+    tokenizer = wordpieces(length=length)
+    module = BertForQuestionAnswering(small_bert(tokenizer)).double()
+    return HuggingFaceModel("answerer", "question-answering", module, tokenizer)
+
+
+def asked(count: int = 8, *, words: int = 30, unanswerable: bool = False) -> dict[str, Any]:
+    """Questions in SQuAD's form; texts are longer than a model of 24 tokens reads at once."""
+    rng = np.random.default_rng(4)
+    paragraphs = []
+    for number in range(count):
+        chosen = [str(word) for word in rng.choice([*NAMES, *STEMS], size=words)]
+        context = " ".join(chosen)
+        place = int(rng.integers(words - 1))
+        start = len(" ".join(chosen[:place])) + (place > 0)
+        text = " ".join(chosen[place : place + 2])
+        silent = unanswerable and number % 3 == 0
+        answers = [] if silent else [{"text": text, "answer_start": start}]
+        question = {"id": str(number), "question": "in the rain", "answers": answers}
+        paragraphs.append({"context": context, "qas": [question]})
+    return {"version": "x", "data": [{"title": "t", "paragraphs": paragraphs}]}
+
+
+def questions(count: int = 8) -> TextData:
+    """The questions as a data set."""
+    rows = asked(count)["data"][0]["paragraphs"]
+    answers = [row["qas"][0]["answers"][0] for row in rows]
+    columns = {
+        "question": tuple(row["qas"][0]["question"] for row in rows),
+        "context": tuple(row["context"] for row in rows),
+        "answers": tuple(json.dumps([[a["text"], a["answer_start"]]]) for a in answers),
+    }
+    return TextData("dev.json", "questions", columns)
+
+
+SEEN = ("cat", "dog")
+VIT = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "intermediate_size": 20,
+    "image_size": 16,
+    "patch_size": 4,
+    "id2label": dict(enumerate(SEEN)),
+    "initializer_range": 0.3,
+}
+SIGHTED = {
+    "ViT": lambda: ViTForImageClassification(ViTConfig(**VIT)),
+    "DeiT": lambda: DeiTForImageClassification(DeiTConfig(**VIT)),
+    "DeiT with a teacher": lambda: DeiTForImageClassificationWithTeacher(DeiTConfig(**VIT)),
+    "Swin": lambda: SwinForImageClassification(
+        SwinConfig(
+            image_size=32, patch_size=2, embed_dim=8, depths=[1, 1], num_heads=[2, 4], window_size=4
+        )
+    ),
+}
+
+
+def viewer(name: str = "ViT", *, size: int = 16) -> HuggingFaceModel:
+    """A random classifier of images in double precision."""
+    torch.manual_seed(0)
+    processor = ViTImageProcessorPil(size={"height": size, "width": size})
+    return HuggingFaceImageModel(name, "classification", SIGHTED[name]().double(), processor)
+
+
+def save_images(folder: Path, count: int = 6) -> Path:
+    """Images of two classes, light and dark, of several sizes and formats."""
+    rng = np.random.default_rng(1)
+    for number in range(count):
+        kind = SEEN[number % 2]
+        height, width = rng.integers(12, 40, size=2)
+        pixels = rng.integers(0, 128, size=(height, width, 3)) + 127 * (number % 2)
+        (folder / kind).mkdir(parents=True, exist_ok=True)
+        suffix = ("png", "jpg", "webp")[number % 3]
+        Image.fromarray(pixels.astype(np.uint8)).save(folder / kind / f"{number}.{suffix}")
+    return folder
+
+
+def pictures(count: int = 6) -> TextData:
+    """The images as a data set with their bytes."""
+    rng = np.random.default_rng(1)
+    cells = []
+    for number in range(count):
+        pixels = rng.integers(0, 128, size=(20, 30, 3)) + 127 * (number % 2)
+        buffer = io.BytesIO()
+        Image.fromarray(pixels.astype(np.uint8)).save(buffer, "PNG")
+        cells.append(image_uri(buffer.getvalue()))
+    labels = tuple(SEEN[number % 2] for number in range(count))
+    return TextData("pets.parquet", "images", {"image": tuple(cells), "label": labels})

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from headtool.data.dataset import TextData
+from headtool.data.images import image_data
 from headtool.data.messages import listing, quoted
-from headtool.data.picking import named_column, text_columns
+from headtool.data.picking import labelled, named_column, text_columns
 from headtool.data.prompts import prompt_data
+from headtool.data.questions import question_data
 from headtool.data.tables import Table
 from headtool.data.tagged import tagged_data
 from headtool.errors import HeadtoolError, unknown
 
 __all__ = ["check_columns", "parse_columns", "text_data"]
 
-_LOGGER = logging.getLogger("headtool.data")
-
 _ROLES = (
     *("text", "text_a", "text_b", "label", "source", "target", "corrupted", "corrupted_b"),
     *("prompt", "answer", "wrong", "choices", "tokens", "tags"),
+    *("question", "context", "answers", "image"),
 )
 _EXAMPLE = "text_a=premise,text_b=hypothesis,label=gold_label"
 
@@ -106,6 +106,27 @@ _LAYOUTS = (
         tagged_data,
         (_same("tokens", "tags"), {"tokens": "tokens", "tags": "ner_tags"}),
     ),
+    _Layout(
+        frozenset({"question", "context", "answers"}),
+        frozenset(),
+        "questions need question=NAME,context=NAME,answers=NAME alone",
+        question_data,
+        (
+            _same("question", "context", "answers"),
+            {"question": "question", "context": "context", "answers": "answers.text"},
+        ),
+    ),
+    _Layout(
+        frozenset({"image"}),
+        frozenset({"label"}),
+        "images need image=NAME,label=NAME alone",
+        image_data,
+        (
+            _same("image", "label"),
+            {"image": "img", "label": "label"},
+            {"image": "image", "label": "labels"},
+        ),
+    ),
 )
 
 # Names of columns in headtool, GLUE and the corpora behind it; the first match wins.
@@ -127,7 +148,8 @@ def parse_columns(text: str) -> dict[str, str]:
     Roles are ``text`` or ``text_a`` (the same thing), ``text_b``, ``label``; for translation and
     summaries ``source`` and ``target``; for language models ``prompt`` with ``answer`` and
     ``wrong``, or with ``choices`` and ``label``; beside all of them ``corrupted``. Sentences with
-    tags have ``tokens`` and ``tags``.
+    tags have ``tokens`` and ``tags``, questions about a text ``question``, ``context`` and
+    ``answers``, images ``image`` and ``label``.
 
     Raises
     ------
@@ -186,7 +208,9 @@ def text_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
     A table with columns ``prompt`` and ``answer``, or ``prompt``, ``choices`` and ``label``, is one
     for language models; one with ``source`` and ``target``, or ``document`` and ``summary``, one
     for translation. A column ``corrupted`` beside any of them holds the same text with what decides
-    changed. ``tokens`` with ``tags`` (or ``ner_tags``) are sentences for token classification.
+    changed. ``tokens`` with ``tags`` (or ``ner_tags``) are sentences for token classification,
+    ``question``, ``context`` and ``answers`` questions in SQuAD's form, ``image`` and ``label``
+    encoded images.
 
     Parameters
     ----------
@@ -210,7 +234,7 @@ def text_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
     if label is None:
         return TextData(spec, "text", {"text": text_columns(table, texts)["text_a"]})
     texts |= _find_corrupted(table, columns, texts)
-    return TextData(spec, "classification", _labelled(table, texts, label))
+    return TextData(spec, "classification", labelled(table, text_columns(table, texts), label))
 
 
 def _completed(table: Table, columns: Mapping[str, str], layout: _Layout) -> dict[str, str]:
@@ -289,28 +313,3 @@ def _find_label(table: Table, columns: Mapping[str, str]) -> str | None:
         f"{table.source} has no column 'label', only {listing(table.header)}; say which it is with "
         "`columns` label=NAME (documents without labels, for a language model: `columns` text=NAME)"
     )
-
-
-def _labelled(table: Table, texts: Mapping[str, str], label: str) -> dict[str, tuple[str, ...]]:
-    columns = text_columns(table, texts)
-    labels = table.cells(label)
-    kept: dict[int, str] = {}
-    for row, cell in enumerate(labels):
-        if cell is None or (label == "gold_label" and cell == "-"):
-            continue
-        if not cell.strip():
-            raise HeadtoolError(
-                f"{table.place(row)}: the label in column {quoted(label)} is empty; "
-                "fill it in or remove the row"
-            )
-        kept[row] = cell
-    if not kept:
-        raise HeadtoolError(f"{table.source} has no labels; choose a split that has them")
-    if len(kept) < len(labels):
-        left_out = len(labels) - len(kept)
-        _LOGGER.warning(
-            "%s: left out %d of %d rows, which have no label", table.source, left_out, len(labels)
-        )
-    columns = {role: tuple(values[row] for row in kept) for role, values in columns.items()}
-    columns["label"] = tuple(kept.values())
-    return columns

@@ -11,11 +11,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
+from headtool.data.cells import image_bytes
 from headtool.data.drawing import Drawn, LimitOrder, check_limit, drawn_rows
 
 __all__ = ["Kind", "TextData"]
 
-Kind = Literal["classification", "translation", "text", "prompt", "choice", "tokens"]
+Kind = Literal[
+    "classification", "translation", "text", "prompt", "choice", "tokens", "questions", "images"
+]
 
 _COLUMNS: dict[Kind, tuple[set[str], ...]] = {
     "classification": (
@@ -34,6 +37,11 @@ _COLUMNS: dict[Kind, tuple[set[str], ...]] = {
     ),
     "choice": ({"prompt", "choices", "label"}, {"prompt", "choices", "label", "corrupted"}),
     "tokens": ({"tokens", "tags"},),
+    "questions": (
+        {"question", "context", "answers"},
+        {"question", "context", "answers", "answerable"},
+    ),
+    "images": ({"image", "label"},),
 }
 
 
@@ -50,10 +58,12 @@ class TextData:
         written; regression targets are labels too), ``translation`` (``source``, ``target``),
         ``text`` (``text``: one string per document), ``prompt`` (``prompt``, ``answer``, optionally
         ``wrong``: another answer), ``choice`` (``prompt``, ``choices``: a JSON list of strings,
-        ``label``: which of them is right, from 0) or ``tokens`` (``tokens`` and ``tags``: JSON
-        lists of strings of one length). The first two and prompts may have ``corrupted``: the same
-        text with what decides changed, for ``replacement=counterfactual``; beside ``text_b`` there
-        is ``corrupted_b``.
+        ``label``: which of them is right, from 0), ``tokens`` (``tokens`` and ``tags``: JSON lists
+        of strings of one length), ``questions`` (``question``, ``context`` and ``answers``: a JSON
+        list of texts with their first characters; ``answerable``, ``yes`` or ``no``, where some
+        have no answer) or ``images`` (``image``: paths or data URIs, and ``label``). The first two
+        and prompts may have ``corrupted``: the same text with what decides changed, for
+        ``replacement=counterfactual``; beside ``text_b`` there is ``corrupted_b``.
     columns
         Column name to strings; all columns have the same length, at least one row.
     pretokenized
@@ -111,7 +121,7 @@ class TextData:
             values = self.columns[name]
             digest.update(f"{name} {len(values)}\n".encode())
             for value in values:
-                encoded = value.encode("utf-8")
+                encoded = image_bytes(value) if name == "image" else value.encode("utf-8")
                 # The length in front keeps ("ab", "c") and ("a", "bc") apart.
                 digest.update(f"{len(encoded)}:".encode())
                 digest.update(encoded)

@@ -46,6 +46,9 @@ def hub_table(spec: str) -> Table:
 
     def cells(name: str, *, lists: bool = False) -> list[str | None]:
         feature = features[name]
+        if isinstance(feature, datasets.Image):  # as it was encoded
+            values = data.cast_column(name, datasets.Image(decode=False))[name]
+            return as_cells(values, name, place, lists=lists)
         while hasattr(feature, "feature"):  # a list
             feature = feature.feature
         names = feature.names if isinstance(feature, datasets.ClassLabel) else None

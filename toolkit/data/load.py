@@ -13,7 +13,9 @@ from headtool.data.dataset import Kind, TextData
 from headtool.data.drawing import LimitOrder, check_limit
 from headtool.data.fairseq_bin import fairseq_bin_data
 from headtool.data.hub import hub_table
+from headtool.data.images import image_folder
 from headtool.data.messages import quoted
+from headtool.data.questions import read_squad
 from headtool.data.tables import TABLE_READERS, Table
 from headtool.data.tagged import read_conll
 from headtool.data.textfile import quoted_path, read_lines, read_text, user_path
@@ -21,7 +23,7 @@ from headtool.errors import HeadtoolError, unknown
 
 __all__ = ["BUILTIN_DATA", "load_data"]
 
-_READERS = {**TABLE_READERS, ".conll": read_conll}
+_READERS = {**TABLE_READERS, ".conll": read_conll, ".json": read_squad}
 
 BUILTIN_DATA: dict[str, tuple[str, str, Kind]] = {
     "nli/matched": ("headtool.builtin.nli", "matched", "classification"),
@@ -53,6 +55,8 @@ def load_data(
     ``dev.csv``                             comma-separated values as the csv module reads them
     ``dev.jsonl``, ``dev.parquet``          one JSON object per line; Parquet
     ``dev.conll``                           a token and its tag a line, for token classification
+    ``dev.json``                            questions about texts in SQuAD's form
+    ``images/``                             a folder with a folder of images for each class
     ``book.txt``                            one document for a language model
     ``test.de,test.en``                     two line-aligned files for translation
     ``fairseq-bin:DIR/test``                a split that fairseq-preprocess wrote
@@ -117,7 +121,10 @@ def _load(spec: str, columns: Mapping[str, str]) -> TextData:
     path = user_path(spec)
     if path.suffix.lower() == ".txt":
         return _document(path, spec)
-    raise _unknown_format(path, spec)
+    images = image_folder(path, spec) if os.path.isdir(path) else None
+    if images is None:
+        raise _unknown_format(path, spec)
+    return images
 
 
 def _table(spec: str) -> Table | None:
@@ -177,7 +184,8 @@ def _unknown_format(path: Path, spec: str) -> HeadtoolError:
     if os.path.isdir(path):
         return HeadtoolError(
             f"{quoted_path(path)} is a folder; name a {known} file in it, "
-            f"or hub:{path}:SPLIT to load it with the datasets library"
+            f"or hub:{path}:SPLIT to load it with the datasets library (of images, it needs a "
+            "folder for each class)"
         )
     if os.path.exists(path):
         return HeadtoolError(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
 from headtool.data.messages import listing, quoted
 from headtool.data.tables import Table
 from headtool.errors import HeadtoolError
 
-__all__ = ["named_column", "text_columns"]
+__all__ = ["labelled", "named_column", "text_columns"]
+
+_LOGGER = logging.getLogger("headtool.data")
 
 
 def named_column(table: Table, name: str) -> str:
@@ -67,3 +70,44 @@ def text_columns(table: Table, names: Mapping[str, str]) -> dict[str, tuple[str,
             )
         columns[role] = texts
     return columns
+
+
+def labelled(
+    table: Table, columns: Mapping[str, tuple[str, ...]], label: str
+) -> dict[str, tuple[str, ...]]:
+    """Add labels to columns; rows that the data set declares unlabelled are left out.
+
+    Parameters
+    ----------
+    table
+        The table.
+    columns
+        Role to values, one for each row.
+    label
+        The column of the labels.
+
+    Raises
+    ------
+    HeadtoolError
+        If a label is empty, or there is none.
+    """
+    labels = table.cells(label)
+    kept: dict[int, str] = {}
+    for row, cell in enumerate(labels):
+        if cell is None or (label == "gold_label" and cell == "-"):
+            continue
+        if not cell.strip():
+            raise HeadtoolError(
+                f"{table.place(row)}: the label in column {quoted(label)} is empty; "
+                "fill it in or remove the row"
+            )
+        kept[row] = cell
+    if not kept:
+        raise HeadtoolError(f"{table.source} has no labels; choose a split that has them")
+    if len(kept) < len(labels):
+        left_out = len(labels) - len(kept)
+        _LOGGER.warning(
+            "%s: left out %d of %d rows, which have no label", table.source, left_out, len(labels)
+        )
+    found = {role: tuple(values[row] for row in kept) for role, values in columns.items()}
+    return {**found, "label": tuple(kept.values())}

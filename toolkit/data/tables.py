@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from headtool.data.cells import image_uri
 from headtool.data.messages import first_line, listing, quoted
 from headtool.data.textfile import quoted_path, read_bytes, read_lines, read_text
 from headtool.errors import HeadtoolError
@@ -29,7 +30,8 @@ class Cells(Protocol):
         name
             Name of the column, one of the header's.
         lists
-            Whether lists are allowed, which become JSON.
+            Whether lists and objects are allowed, which become JSON, and encoded images, which
+            become data URIs.
         """
         ...
 
@@ -259,7 +261,7 @@ def as_cells(
     label_names
         If given, the values are numbers that index these names, -1 meaning "no label".
     lists
-        Whether values may also be lists of strings or numbers, which become JSON.
+        Whether values may also be lists, objects or encoded images; see `Cells`.
 
     Returns
     -------
@@ -289,6 +291,8 @@ def as_cells(
             cells.append(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             cells.append(str(value))
+        elif lists and isinstance(value, list) and any(isinstance(v, dict | list) for v in value):
+            cells.append(_as_json(value, column, place(index)))
         elif lists and isinstance(value, list):
 
             def here(_: int, row: int = index) -> str:
@@ -296,6 +300,10 @@ def as_cells(
 
             inside = as_cells(value, column, here, label_names=label_names)
             cells.append(json.dumps(inside, ensure_ascii=False))
+        elif lists and (encoded := _encoded(value)) is not None:
+            cells.append(image_uri(encoded))
+        elif lists and isinstance(value, dict):
+            cells.append(_as_json(value, column, place(index)))
         else:
             shown = "null" if value is None else type(value).__name__
             raise HeadtoolError(
@@ -303,6 +311,26 @@ def as_cells(
                 "give a string or a number there"
             )
     return cells
+
+
+def _encoded(value: object) -> bytes | None:
+    """The content of an image, as it is or as `datasets` stores it; None if it is none."""
+    if isinstance(value, dict) and set(value) <= {"bytes", "path"}:
+        value = value.get("bytes")
+    return value if isinstance(value, bytes) else None
+
+
+def _as_json(value: object, column: str, place: str) -> str:
+    """Write a list or an object as JSON."""
+    try:
+        written = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError, RecursionError):
+        written = None
+    if written is None or not _encodable(written):
+        raise HeadtoolError(
+            f"{place}: column {quoted(column)} holds what JSON cannot; give text, numbers and lists"
+        )
+    return written
 
 
 def _encodable(value: str) -> bool:

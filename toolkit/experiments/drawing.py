@@ -94,7 +94,8 @@ def draw(
 def _plan(setup: Setup, found: Findings, family: Family, methods: int) -> DrawPlan | None:
     """The plan for the heads of a family."""
     data, examples = setup.split.first.data, len(setup.split.first)
-    labels = data.columns["label"] if data.kind == "classification" else [""] * examples
+    labelled = data.kind in ("classification", "images")
+    labels = data.columns["label"] if labelled else [""] * examples
     (shown,) = (
         line for line in found.lines if line.kind == family.kind and line.method == "random"
     )

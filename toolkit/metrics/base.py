@@ -5,11 +5,13 @@ A model returns raw columns, one number per example: for classification ``predic
 and translation models ``loss`` (summed nats), ``tokens`` (scored tokens) and ``correct`` (scored
 tokens whose most probable symbol is right), for causal ones also ``bytes`` (of the scored text).
 Token classifiers have ``loss``, ``tokens`` and ``correct`` over tagged tokens, and count entities
-(`headtool.models.entities`). Prompts with several answers have what `headtool.models.answers` makes
-of them, too. For translations as text, the columns are the statistics of BLEU, chrF or TER
-(`headtool.metrics.translation`). A metric turns them into an array [examples, k] whose sums over
-any multiset of examples determine its value. Everything that resamples examples works on those
-arrays and never needs the model again.
+(`headtool.models.entities`); for questions about a text, ``loss`` and ``tokens`` are those of first
+and last tokens, and answers are compared (`headtool.models.questions`). Prompts with several
+answers have what `headtool.models.answers` makes of them, too. For translations as text, the
+columns are the statistics of BLEU, chrF or TER (`headtool.metrics.translation`).
+
+A metric turns them into an array [examples, k] whose sums over any multiset of examples determine
+its value. Everything that resamples examples works on those arrays and never needs the model again.
 """
 
 from __future__ import annotations
@@ -30,7 +32,11 @@ Array = npt.NDArray[np.float64]
 Columns = Mapping[str, npt.NDArray[np.generic]]
 
 TOKEN_TASKS = ("causal-lm", "masked-lm", "seq2seq")
-TASKS = ("classification", "regression", *TOKEN_TASKS, "token-classification")
+TASKS = (
+    *("classification", "regression"),
+    *TOKEN_TASKS,
+    *("token-classification", "question-answering"),
+)
 
 
 def column(columns: Columns, name: str) -> Array:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from headtool.metrics.base import TOKEN_TASKS, Array, Columns, Metric, column, ratio
+from headtool.metrics.base import TASKS, TOKEN_TASKS, Array, Columns, Metric, column, ratio
 
 __all__ = [
     "BitsPerByte",
@@ -141,7 +141,7 @@ class Divergence(_Ratio):
     name = "kl"
     unit = "nats"
     higher_is_better = False
-    tasks: ClassVar[tuple[str, ...]] = ("classification", *TOKEN_TASKS, "token-classification")
+    tasks: ClassVar[tuple[str, ...]] = tuple(task for task in TASKS if task != "regression")
     compares = True
 
     def per_example(self, columns: Columns) -> Array:

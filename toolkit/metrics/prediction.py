@@ -22,6 +22,7 @@ from headtool.metrics.language import (
     LogitDifference,
     Perplexity,
 )
+from headtool.metrics.questions import AnswerF1, ExactMatch
 from headtool.metrics.tagging import EntityF1
 from headtool.metrics.translation import BLEU, CHRF, TER, Rouge1, Rouge2, RougeL
 
@@ -37,7 +38,7 @@ class Loss(Metric):
     name = "loss"
     unit = "nats"
     higher_is_better = False
-    tasks: ClassVar[tuple[str, ...]] = ("classification", *TOKEN_TASKS, "token-classification")
+    tasks: ClassVar[tuple[str, ...]] = tuple(task for task in TASKS if task != "regression")
 
     def per_example(self, columns: Columns) -> Array:
         """Return [loss, tokens]."""
@@ -276,6 +277,8 @@ METRICS: tuple[type[Metric], ...] = (
     TokenAccuracy,
     F1,
     EntityF1,
+    AnswerF1,
+    ExactMatch,
     MacroF1,
     Matthews,
     Pearson,
@@ -297,4 +300,9 @@ METRICS: tuple[type[Metric], ...] = (
     Rouge2,
     RougeL,
 )
-DEFAULTS = {"classification": "accuracy", "regression": "pearson", "token-classification": "f1"}
+DEFAULTS = {
+    "classification": "accuracy",
+    "regression": "pearson",
+    "token-classification": "f1",
+    "question-answering": "f1",
+}

@@ -4,7 +4,8 @@ The rows of such examples hold the right answer, which is their target. Where al
 token, a row has them as `rivals`, and one forward pass scores them all. Otherwise a row has them
 as `answers`, rows of their own; `spread` puts these in its place, and `gathered` makes outcomes of
 examples from theirs. `gold` says which answer is right, `sizes` how long each is in characters and
-in bytes.
+in bytes. The windows in which a question's text is read (`headtool.models.questions`) take the same
+way.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headtool.models.examples import Examples, Row
+from headtool.models.questions import gathered_windows
 
 __all__ = ["gathered", "has_answers", "spread"]
 
@@ -34,12 +36,12 @@ def spread(examples: Examples) -> Examples:
     examples
         Examples as a model encoded them.
     """
-    if not any("answers" in row for row in examples.rows):
+    if not any("answers" in row or "windows" in row for row in examples.rows):
         return examples
     rows: list[Row] = []
     owners: list[int] = []
     for number, row in enumerate(examples.rows):
-        answers = row.get("answers", [row])
+        answers = row.get("answers") or row.get("windows") or [row]
         rows += answers
         owners += [number] * len(answers)
     return Examples(
@@ -71,6 +73,8 @@ def gathered(examples: Examples, columns: _Columns) -> dict[str, NDArray[np.floa
     dict
         Columns [.., N]: those of the right answer, and what is said above.
     """
+    if "windows" in examples.rows[0]:
+        return gathered_windows(examples, columns)
     if not has_answers(examples):
         return dict(columns)
     plain = [name for name in columns if not name.startswith("rival")]

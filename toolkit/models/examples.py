@@ -36,7 +36,13 @@ __all__ = [
 _TIGHT = 0.2  # by how much lengths in a batch with hardly any padding differ
 
 Task = Literal[
-    "classification", "regression", "causal-lm", "masked-lm", "seq2seq", "token-classification"
+    "classification",
+    "regression",
+    "causal-lm",
+    "masked-lm",
+    "seq2seq",
+    "token-classification",
+    "question-answering",
 ]
 
 Row = Mapping[str, Any]
@@ -93,7 +99,8 @@ class Examples:
     def classes(self) -> dict[str, int]:
         """How many examples have each label, as the data write it; empty where none are classes."""
         number = self.rows[0].get("target")
-        if self.data.kind != "classification" or not isinstance(number, int):  # a regression's
+        labelled = self.data.kind in ("classification", "images")
+        if not labelled or not isinstance(number, int):  # a regression's
             return {}
         return dict(sorted(Counter(label.strip() for label in self.data.columns["label"]).items()))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import logging
 import os
 from collections.abc import Iterator, Mapping
@@ -72,6 +73,22 @@ _HEADS: tuple[tuple[Task, Any, Any], ...] = (
         modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
         transformers.AutoModelForTokenClassification,
     ),
+    (
+        "question-answering",
+        modeling_auto.MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES,
+        transformers.AutoModelForQuestionAnswering,
+    ),
+    (
+        "classification",
+        modeling_auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES,
+        transformers.AutoModelForImageClassification,
+    ),
+)
+
+_SOUND = (
+    modeling_auto.MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES,
+    modeling_auto.MODEL_FOR_CTC_MAPPING_NAMES,
+    modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES,
 )
 
 
@@ -93,10 +110,12 @@ def load_parts(
     """
     name, found, config = find_huggingface(source, spec=spec)
     task, loader = _task(spec, config)
-    loader = pruned_class(config, spec) or loader
+    built = pruned_class(config, spec) or loader
     with open_gguf(name, found) as place:
         every = {**found, **(options or {})}
-        module = load_weights(loader, place, config, spec=spec, dtype=dtype, options=every)
+        module = load_weights(built, place, config, spec=spec, dtype=dtype, options=every)
+        if loader is transformers.AutoModelForImageClassification:
+            return task, module, _image_processor(place, found, spec)
         with readable_errors("load the tokenizer", spec):
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, **found)
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
@@ -104,6 +123,14 @@ def load_parts(
         raise HeadtoolError(f"{spec} has no tokenizer; save one beside the model")
     check_parts(spec, module, tokenizer)
     return task, module, tokenizer
+
+
+def _image_processor(place: str, options: Mapping[str, Any], spec: str) -> Any:
+    """Load what makes images input, as Pillow does it: torchvision is not needed."""
+    if importlib.util.find_spec("PIL") is None:
+        raise HeadtoolError(f"{spec} reads images; pip install headtool[images]")
+    with readable_errors("load the image processor", spec):
+        return transformers.AutoImageProcessor.from_pretrained(place, backend="pil", **options)
 
 
 def load_pruned_module(folder: Path) -> nn.Module:
@@ -285,15 +312,11 @@ def _task(spec: str, config: Any) -> tuple[Task, Any]:
     """Tell the task from the name of the model class that the checkpoint was saved from."""
     names = tuple(config.architectures or ())
     for task, mapping, loader in _HEADS:
-        known = {
-            name
-            for value in mapping.values()
-            for name in ((value,) if isinstance(value, str) else value)
-        }
-        if known.intersection(names):
-            if task in ("classification", "token-classification") and config.is_encoder_decoder:
+        if _classes(mapping).intersection(names):
+            if task not in ("seq2seq", "causal-lm", "masked-lm") and config.is_encoder_decoder:
+                what = "models with spans" if task == "question-answering" else "classifiers"
                 raise HeadtoolError(
-                    f"{spec} is a {names[0]}: encoder-decoder classifiers are not supported"
+                    f"{spec} is a {names[0]}: encoder-decoder {what} are not supported"
                 )
             if task != "classification":
                 return task, loader
@@ -306,11 +329,22 @@ def _task(spec: str, config: Any) -> tuple[Task, Any]:
                     "needs one; correct problem_type or id2label in its config.json"
                 )
             return ("regression" if regression else "classification"), loader
+    if any(_classes(mapping).intersection(names) for mapping in _SOUND):
+        raise HeadtoolError(
+            f"{spec} is a {names[0]}, which reads sound, and no data format here holds any; give a "
+            "model that reads text or images, or run this one from Python by an adapter of its own"
+        )
     raise HeadtoolError(
         f"{spec} is a {', '.join(names) or 'model of unnamed class'}; headtool needs one with a "
-        "sequence-classification, token-classification, causal, masked or sequence-to-sequence "
-        "language-model head"
+        "sequence-, token- or image-classification, question-answering, or a causal, masked or "
+        "sequence-to-sequence language-model head"
     )
+
+
+def _classes(mapping: Mapping[str, str | tuple[str, ...]]) -> set[str]:
+    """Names of the model classes in one of transformers' mappings."""
+    values = ((value,) if isinstance(value, str) else value for value in mapping.values())
+    return {name for some in values for name in some}
 
 
 @contextlib.contextmanager

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import torch
+import transformers
 from torch import Tensor, nn
 
 from headtool.models.huggingface.biases import biased
 from headtool.models.huggingface.export import exported
 from headtool.models.huggingface.fresh import fresh_huggingface
 from headtool.models.huggingface.generation import HuggingFaceGenerator, fixed_length
+from headtool.models.huggingface.images import ImageNetwork
 from headtool.models.huggingface.loading import (
     find_huggingface,
     load_parts,
@@ -30,7 +32,7 @@ from headtool.models.huggingface.placing import placing_of
 from headtool.quiet import no_bars
 from headtool.searching import Search
 
-__all__ = ["HuggingFaceModel"]
+__all__ = ["HuggingFaceImageModel", "HuggingFaceModel"]
 
 _LARGEST_FILE = "5GB"
 
@@ -80,7 +82,10 @@ class HuggingFaceModel(HuggingFaceNetwork):
             source, spec=spec, dtype=dtype, options=placing.options
         )
         placing.settle(module, spec=spec)
-        model = cls(spec, task, module if placing.options else module.to(device), tokenizer)
+        made = cls
+        if isinstance(tokenizer, transformers.BaseImageProcessor):
+            made = cast("type[Self]", HuggingFaceImageModel)
+        model = made(spec, task, module if placing.options else module.to(device), tokenizer)
         model.files = weight_files(source)
         return model
 
@@ -132,6 +137,10 @@ class HuggingFaceModel(HuggingFaceNetwork):
     def export(self, *, batch: int, length: int) -> tuple[nn.Module, dict[str, Tensor]]:
         """Leave caches out, which are no tensors; see `ModelAdapter.export`."""
         return exported(self, batch=batch, length=length)
+
+
+class HuggingFaceImageModel(ImageNetwork, HuggingFaceModel):
+    """A model of transformers that reads images; see `ImageNetwork`."""
 
 
 @contextlib.contextmanager

@@ -34,8 +34,10 @@ from headtool.models.examples import (
 )
 from headtool.models.huggingface.checking import check_ids
 from headtool.models.huggingface.prompts import encode_prompts
+from headtool.models.huggingface.questions import encode_questions
 from headtool.models.huggingface.sizes import byte_counter
 from headtool.models.huggingface.tagging import encode_tags
+from headtool.models.questions import span_forward
 
 __all__ = ["HuggingFaceNetwork"]
 
@@ -127,6 +129,11 @@ class HuggingFaceNetwork(ModelAdapter):
             examples = encode_tags(self, data, self._label2id(), batch_tokens=batch_tokens)
             check_ids(self.spec, self.module, (row["input_ids"] for row in examples.rows))
             return examples
+        if data.kind == "questions":
+            examples = encode_questions(self, data, batch_tokens=batch_tokens)
+            each = spread(examples).rows
+            check_ids(self.spec, self.module, (row["input_ids"] for row in each))
+            return examples
         rows, truncated = (
             self._encode_pairs(data) if data.kind == "translation" else self._encode_labelled(data)
         )
@@ -149,18 +156,20 @@ class HuggingFaceNetwork(ModelAdapter):
 
     def _encode_labelled(self, data: TextData) -> tuple[list[Row], int]:
         texts = [data.columns[name] for name in ("text_a", "text_b") if name in data.columns]
-        raw = data.columns["label"]
-        targets: list[float | int]
-        if self.task == "regression":
-            targets = regression_targets(raw, spec=data.spec, rows=data.rows).tolist()
-        else:
-            targets = match_labels(raw, self._label2id(), spec=data.spec).tolist()
+        targets = self._targets(data)
         rows, truncated = self._tokens(*texts)
         names = ("corrupted", "corrupted_b")
         return [
             {**row, "target": target}
             for row, target in zip(self._paired(data, names, rows), targets, strict=True)
         ], truncated
+
+    def _targets(self, data: TextData) -> list[float | int]:
+        """What the labels of the data are for the model: numbers of classes, or numbers."""
+        raw = data.columns["label"]
+        if self.task == "regression":
+            return regression_targets(raw, spec=data.spec, rows=data.rows).tolist()
+        return match_labels(raw, self._label2id(), spec=data.spec).tolist()
 
     def _paired(self, data: TextData, names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
         """Add the corrupted texts to the rows, where the data has any."""
@@ -262,6 +271,9 @@ class HuggingFaceNetwork(ModelAdapter):
         if self.task == "causal-lm" and all("bytes" in row for row in rows):
             sizes = [row["bytes"] for row in rows]
             facts["bytes"] = torch.tensor(sizes, device=self.device, dtype=torch.float64)
+        if self.task == "question-answering":
+            for name in ("first", "last", "none"):
+                facts[name] = torch.tensor([row[name] for row in rows], device=self.device)
         if any("rivals" in row for row in rows):
             rivals = padded([row.get("rivals", [-1]) for row in rows], -1).to(self.device)
         return facts, rivals
@@ -288,7 +300,11 @@ class HuggingFaceNetwork(ModelAdapter):
         arguments = dict(batch.inputs)
         if self.task in ("causal-lm", "seq2seq"):
             arguments["use_cache"] = cast(Any, False)
-        logits = self.module(**arguments, return_dict=True).logits
+        output = self.module(**arguments, return_dict=True)
+        if self.task == "question-answering":
+            starts, ends = output.start_logits, output.end_logits
+            return span_forward(starts, ends, batch, label_smoothing=label_smoothing)
+        logits = output.logits
         if self.task in ("classification", "regression"):
             regression = self.task == "regression"
             losses, columns = class_columns(
@@ -339,6 +355,7 @@ _KINDS: dict[Task, tuple[str, ...]] = {
     "causal-lm": ("text", "prompt", "choice"),
     "masked-lm": ("text",),
     "token-classification": ("tokens",),
+    "question-answering": ("questions",),
 }
 _PROMPTS = "a table with prompt and answer, or prompt, choices and label"
 _FORMATS = {
@@ -348,4 +365,5 @@ _FORMATS = {
     "prompt": _PROMPTS,
     "choice": _PROMPTS,
     "tokens": "a .conll file, or a table with lists of tokens and tags",
+    "questions": "a .json file of SQuAD, or a table with question, context and answers",
 }

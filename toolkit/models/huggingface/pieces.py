@@ -82,6 +82,8 @@ class HuggingFacePieces(Pieces[HuggingFaceNetwork]):
             row["target"] = 0 if task == "classification" else 0.0
         elif task in ("masked-lm", "token-classification"):
             row["labels"] = [-100] * len(row["input_ids"])
+        elif task == "question-answering":
+            row |= {"labels": [0, 0], "first": 0, "last": len(row["input_ids"]) - 1, "none": 0}
         elif task == "seq2seq":
             row["labels"] = row["input_ids"][-1:]
         return row
