@@ -195,6 +195,6 @@ def test_a_classifier_takes_no_prompts() -> None:
 
     data = TextData("plain.tsv", "prompt", {"prompt": ("w1",), "answer": ("w2",)})
     with pytest.raises(
-        HeadtoolError, match=r"plain\.tsv is a prompt data set, but builtin:nli is a"
+        HeadtoolError, match=r"plain\.tsv holds data of the kind prompt, but builtin:nli is a"
     ):
         load_model("builtin:nli").encode(data)

@@ -348,7 +348,7 @@ def test_binarised_text(save_fairseq_text: Save, tmp_path: Path) -> None:
     with pytest.raises(HeadtoolError, match="has no binarised"):
         load_data(f"fairseq-bin:{tmp_path}/valid")
     nli = headtool.load_model("builtin:nli")
-    with pytest.raises(HeadtoolError, match="is a text data set"):
+    with pytest.raises(HeadtoolError, match="holds data of the kind text"):
         nli.encode(data)
 
 

@@ -81,7 +81,7 @@ class FairseqNetwork(ModelAdapter):
         """Number the symbols of both sides, each ended by end-of-sentence; see `ModelAdapter`."""
         if data.kind != "translation":
             raise HeadtoolError(
-                f"{data.spec} is a {data.kind} data set, but {self.spec} is a {self.task} model "
+                f"{data.spec} holds data of the kind {data.kind}, but {self.spec} is a {self.task} model "
                 "and needs two line-aligned files (SRC,REF) or fairseq-bin:DIR/SPLIT"
             )
         if data.languages is not None and data.languages != self.languages:
