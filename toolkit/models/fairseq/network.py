@@ -81,7 +81,8 @@ class FairseqNetwork(ModelAdapter):
         """Number the symbols of both sides, each ended by end-of-sentence; see `ModelAdapter`."""
         if data.kind != "translation":
             raise HeadtoolError(
-                f"{data.spec} holds data of the kind {data.kind}, but {self.spec} is a {self.task} model "
+                f"{data.spec} holds data of the kind {data.kind}, but {self.spec} "
+                f"is a {self.task} model "
                 "and needs two line-aligned files (SRC,REF) or fairseq-bin:DIR/SPLIT"
             )
         if data.languages is not None and data.languages != self.languages:

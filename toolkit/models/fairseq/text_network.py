@@ -104,7 +104,8 @@ class FairseqTextNetwork(ModelAdapter):
                 else "a .txt file, or fairseq-bin:DIR/SPLIT"
             )
             raise HeadtoolError(
-                f"{data.spec} holds data of the kind {data.kind}, but {self.spec} is a {self.task} model "
+                f"{data.spec} holds data of the kind {data.kind}, but {self.spec} "
+                f"is a {self.task} model "
                 f"and needs {wanted}"
             )
         rows, truncated = self._labelled(data) if labelled else (self._blocks(data, seed), 0)

@@ -86,7 +86,8 @@ class ImageNetwork(HuggingFaceNetwork):
         """Decode every image once, so that damaged ones show; see `ModelAdapter.encode`."""
         if data.kind != "images":
             raise HeadtoolError(
-                f"{data.spec} holds data of the kind {data.kind}, but {self.spec} reads images and needs a "
+                f"{data.spec} holds data of the kind {data.kind}, but {self.spec} "
+                f"reads images and needs a "
                 "folder with a folder of images for each class, or a .parquet file with image and "
                 "label"
             )

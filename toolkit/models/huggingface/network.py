@@ -113,7 +113,8 @@ class HuggingFaceNetwork(ModelAdapter):
         if data.kind not in wanted:
             formats = " or ".join(dict.fromkeys(_FORMATS[kind] for kind in wanted))
             raise HeadtoolError(
-                f"{data.spec} holds data of the kind {data.kind}, but {self.spec} is a {self.task} model "
+                f"{data.spec} holds data of the kind {data.kind}, but {self.spec} "
+                f"is a {self.task} model "
                 f"and needs {formats}"
             )
         if data.kind == "text":
