@@ -137,7 +137,7 @@ def open_image(cell: str, place: str) -> Any:
         If it is damaged, too large, in another format, or Pillow is not installed.
     """
     try:
-        from PIL import Image, ImageOps
+        from PIL import Image, ImageOps, UnidentifiedImageError
     except ModuleNotFoundError as error:
         raise HeadtoolError(
             f"images need the package {error.name}; pip install headtool[images]"
@@ -157,8 +157,8 @@ def open_image(cell: str, place: str) -> Any:
     except Image.DecompressionBombError as error:
         raise _too_large(place, "too many pixels") from error
     except _BROKEN as error:
-        reason = first_line(error).replace(repr(error), "")
-        if isinstance(error, Image.UnidentifiedImageError):
+        reason = first_line(error)
+        if isinstance(error, UnidentifiedImageError):
             reason = f"it is none of {', '.join(_FORMATS)}"
         raise HeadtoolError(
             f"{place}: cannot decode the image ({reason[:100]}); replace or remove it"

@@ -53,7 +53,7 @@ class ImageNetwork(HuggingFaceNetwork):
         with readable_errors("run the image processor", spec):
             blank = np.zeros((32, 32, 3), dtype=np.uint8)
             self.shape = self._processed(blank).shape
-        self.positions = _positions(module, self._noise(module, 2), spec)
+        self.positions: int = _positions(module, self._noise(module, 2), spec)
         labels = [str(self.config.id2label[i]) for i in range(self.config.num_labels)]
         handles = discover(module, self.probe(module))
         named = labels if task == "classification" else ()
@@ -86,10 +86,9 @@ class ImageNetwork(HuggingFaceNetwork):
         """Decode every image once, so that damaged ones show; see `ModelAdapter.encode`."""
         if data.kind != "images":
             raise HeadtoolError(
-                f"{data.spec} holds data of the kind {data.kind}, but {self.spec} "
-                f"reads images and needs a "
-                "folder with a folder of images for each class, or a .parquet file with image and "
-                "label"
+                f"{data.spec} holds data of the kind {data.kind}, but {self.spec} reads images and "
+                "needs a folder with a folder of images for each class, or a .parquet file with "
+                "image and label"
             )
         rows = []
         for number, target in enumerate(self._targets(data)):
@@ -125,7 +124,7 @@ class ImageNetwork(HuggingFaceNetwork):
         size = getattr(self.config, "patch_size", None)
         if not isinstance(size, int):
             return 0
-        patches = (self.shape[-2] // size) * (self.shape[-1] // size)
+        patches = int(self.shape[-2] // size) * int(self.shape[-1] // size)
         return max(0, self.positions - patches)
 
     # -- discovery --------------------------------------------------------------------------

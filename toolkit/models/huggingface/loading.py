@@ -130,7 +130,8 @@ def _image_processor(place: str, options: Mapping[str, Any], spec: str) -> Any:
     if importlib.util.find_spec("PIL") is None:
         raise HeadtoolError(f"{spec} reads images; pip install headtool[images]")
     with readable_errors("load the image processor", spec):
-        return transformers.AutoImageProcessor.from_pretrained(place, backend="pil", **options)
+        loader = cast(Any, transformers.AutoImageProcessor)  # untyped
+        return loader.from_pretrained(place, backend="pil", **options)
 
 
 def load_pruned_module(folder: Path) -> nn.Module:

@@ -168,9 +168,12 @@ class HuggingFaceNetwork(ModelAdapter):
     def _targets(self, data: TextData) -> list[float | int]:
         """What the labels of the data are for the model: numbers of classes, or numbers."""
         raw = data.columns["label"]
+        targets: list[float | int]
         if self.task == "regression":
-            return regression_targets(raw, spec=data.spec, rows=data.rows).tolist()
-        return match_labels(raw, self._label2id(), spec=data.spec).tolist()
+            targets = regression_targets(raw, spec=data.spec, rows=data.rows).tolist()
+        else:
+            targets = match_labels(raw, self._label2id(), spec=data.spec).tolist()
+        return targets
 
     def _paired(self, data: TextData, names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
         """Add the corrupted texts to the rows, where the data has any."""
