@@ -32,7 +32,7 @@ def test_a_folder_of_classes(tmp_path: Path) -> None:
     before = data.fingerprint
     moved = (tmp_path / "pets").rename(tmp_path / "moved")
     assert load_data(str(moved)).fingerprint == before
-    next((moved / "cat").iterdir()).write_bytes(b"else")
+    (moved / "cat" / "0.png").write_bytes(b"else")
     assert load_data(str(moved)).fingerprint != before
 
 

@@ -46,7 +46,10 @@ def test_tables_as_the_hub_has_them(suffix: str, tmp_path: Path) -> None:
     ("found", "message"),
     [
         ([], "not in SQuAD's form: 'data' is missing or no list"),
-        ({"data": [{"paragraphs": [{"context": 3, "qas": []}]}]}, "has no questions"),
+        (
+            {"data": [{"paragraphs": [{"context": 3, "qas": []}]}]},
+            "'context' is missing or no text",
+        ),
         (
             {"data": [{"paragraphs": [{"qas": [{"question": "q", "answers": []}]}]}]},
             "'context' is missing or no text",

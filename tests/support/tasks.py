@@ -12,15 +12,21 @@ import torch
 from PIL import Image
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import (
+    BartConfig,
+    BartForConditionalGeneration,
     BertConfig,
     BertForQuestionAnswering,
     BertForTokenClassification,
     DeiTConfig,
     DeiTForImageClassification,
     DeiTForImageClassificationWithTeacher,
+    LlamaConfig,
+    LlamaForCausalLM,
     PreTrainedTokenizerFast,
     SwinConfig,
     SwinForImageClassification,
+    T5Config,
+    T5ForConditionalGeneration,
     ViTConfig,
     ViTForImageClassification,
     ViTImageProcessorPil,
@@ -217,3 +223,63 @@ def pictures(count: int = 6) -> TextData:
         cells.append(image_uri(buffer.getvalue()))
     labels = tuple(SEEN[number % 2] for number in range(count))
     return TextData("pets.parquet", "images", {"image": tuple(cells), "label": labels})
+
+
+def talker() -> HuggingFaceModel:
+    """A random language model in double precision, whose tokenizer has a chat template."""
+    torch.manual_seed(0)
+    tokenizer = wordpieces()
+    tokenizer.chat_template = (
+        "[CLS]{% for message in messages %} {{ message.content }}"
+        "{% if not loop.last %} [SEP]{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %} [MASK]{% endif %}"
+    )
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=20,
+        max_position_embeddings=48,
+        pad_token_id=0,
+        initializer_range=0.3,
+    )
+    module = LlamaForCausalLM(config).double()
+    return HuggingFaceModel("talker", "causal-lm", module, tokenizer)
+
+
+def summarizer(kind: str = "BART") -> HuggingFaceModel:
+    """A random encoder-decoder model in double precision."""
+    torch.manual_seed(0)
+    tokenizer = wordpieces()
+    special = {"pad_token_id": 0, "decoder_start_token_id": 2, "eos_token_id": 3}
+    if kind == "BART":
+        module = BartForConditionalGeneration(
+            BartConfig(
+                vocab_size=len(tokenizer),
+                d_model=16,
+                encoder_layers=1,
+                decoder_layers=1,
+                encoder_attention_heads=4,
+                decoder_attention_heads=4,
+                encoder_ffn_dim=20,
+                decoder_ffn_dim=20,
+                max_position_embeddings=48,
+                forced_eos_token_id=None,
+                bos_token_id=2,
+                **special,
+            )
+        )
+    else:
+        module = T5ForConditionalGeneration(
+            T5Config(
+                vocab_size=len(tokenizer),
+                d_model=16,
+                d_kv=4,
+                d_ff=20,
+                num_layers=1,
+                num_heads=4,
+                **special,
+            )
+        )
+    return HuggingFaceModel(kind, "seq2seq", module.double(), tokenizer)

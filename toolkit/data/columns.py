@@ -20,7 +20,7 @@ __all__ = ["check_columns", "parse_columns", "text_data"]
 _ROLES = (
     *("text", "text_a", "text_b", "label", "source", "target", "corrupted", "corrupted_b"),
     *("prompt", "answer", "wrong", "choices", "tokens", "tags"),
-    *("question", "context", "answers", "image"),
+    *("question", "context", "answers", "image", "messages"),
 )
 _EXAMPLE = "text_a=premise,text_b=hypothesis,label=gold_label"
 
@@ -46,7 +46,7 @@ class _Layout:
     both
         Roles that are all named where one is.
     apart
-        Two groups of roles that do not go together.
+        Groups of roles that do not go together, two and two.
     """
 
     own: frozenset[str]
@@ -56,11 +56,11 @@ class _Layout:
     known: tuple[Mapping[str, str], ...]
     unlabelled: bool = False
     both: frozenset[str] = frozenset()
-    apart: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
+    apart: tuple[tuple[frozenset[str], frozenset[str]], ...] = ()
 
     def holds(self, roles: set[str]) -> bool:
         """Whether roles go together."""
-        mixed = all(part & roles for part in self.apart)
+        mixed = any(one & roles and other & roles for one, other in self.apart)
         return self.both <= roles <= self.own | self.others and not mixed
 
 
@@ -77,12 +77,21 @@ def _same(*roles: str) -> dict[str, str]:
 
 _LAYOUTS = (
     _Layout(
-        frozenset({"prompt", "answer", "wrong", "choices"}),
+        frozenset({"prompt", "messages", "answer", "wrong", "choices"}),
         frozenset({"label", "corrupted"}),
         "prompts have an answer (and a wrong one), or choices and a label",
         prompt_data,
-        (_same("prompt", "answer"), _same("prompt", "choices", "label")),
-        apart=(frozenset({"answer", "wrong"}), frozenset({"choices", "label"})),
+        (
+            _same("prompt", "answer"),
+            _same("prompt", "choices", "label"),
+            _same("messages", "choices", "label"),
+            _same("messages", "answer"),
+            _same("messages"),
+        ),
+        apart=(
+            (frozenset({"answer", "wrong"}), frozenset({"choices", "label"})),
+            (frozenset({"messages"}), frozenset({"prompt", "corrupted"})),
+        ),
     ),
     _Layout(
         frozenset({"source", "target"}),
@@ -147,7 +156,8 @@ def parse_columns(text: str) -> dict[str, str]:
 
     Roles are ``text`` or ``text_a`` (the same thing), ``text_b``, ``label``; for translation and
     summaries ``source`` and ``target``; for language models ``prompt`` with ``answer`` and
-    ``wrong``, or with ``choices`` and ``label``; beside all of them ``corrupted``. Sentences with
+    ``wrong``, or with ``choices`` and ``label``, or in place of ``prompt`` a conversation,
+    ``messages``; beside all of them ``corrupted``. Sentences with
     tags have ``tokens`` and ``tags``, questions about a text ``question``, ``context`` and
     ``answers``, images ``image`` and ``label``.
 
@@ -240,10 +250,13 @@ def text_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
 def _completed(table: Table, columns: Mapping[str, str], layout: _Layout) -> dict[str, str]:
     """Role to column name, those not named found by the names of the roles."""
     found = {role: role for role in _ROLES if role in table.header}
+    named = columns
     for known in layout.known if not columns else ():
         if set(known.values()) <= set(table.header):
-            return {**found, **known}
-    return found | dict(columns)
+            named = known
+            break
+    found.pop("prompt" if "messages" in named else "messages", None)
+    return found | dict(named)
 
 
 def _named_layout(columns: Mapping[str, str]) -> _Layout | None:

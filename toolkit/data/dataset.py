@@ -34,8 +34,14 @@ _COLUMNS: dict[Kind, tuple[set[str], ...]] = {
         {"prompt", "answer", "wrong"},
         {"prompt", "answer", "corrupted"},
         {"prompt", "answer", "wrong", "corrupted"},
+        {"messages", "answer"},
+        {"messages", "answer", "wrong"},
     ),
-    "choice": ({"prompt", "choices", "label"}, {"prompt", "choices", "label", "corrupted"}),
+    "choice": (
+        {"prompt", "choices", "label"},
+        {"prompt", "choices", "label", "corrupted"},
+        {"messages", "choices", "label"},
+    ),
     "tokens": ({"tokens", "tags"},),
     "questions": (
         {"question", "context", "answers"},
@@ -64,6 +70,8 @@ class TextData:
         have no answer) or ``images`` (``image``: paths or data URIs, and ``label``). The first two
         and prompts may have ``corrupted``: the same text with what decides changed, for
         ``replacement=counterfactual``; beside ``text_b`` there is ``corrupted_b``.
+        Prompts and choices may have ``messages`` in place of ``prompt``: a JSON list of objects
+        with ``role`` and ``content``, which the model's chat template makes a prompt of.
     columns
         Column name to strings; all columns have the same length, at least one row.
     pretokenized

@@ -291,7 +291,12 @@ def as_cells(
             cells.append(value)
         elif isinstance(value, int | float) and not isinstance(value, bool):
             cells.append(str(value))
-        elif lists and isinstance(value, list) and any(isinstance(v, dict | list) for v in value):
+        elif (
+            lists
+            and isinstance(value, list)
+            and value
+            and all(isinstance(part, dict) for part in value)
+        ):
             cells.append(_as_json(value, column, place(index)))
         elif lists and isinstance(value, list):
 

@@ -78,7 +78,7 @@ def test_windows_that_hold_the_answer_want_its_tokens() -> None:
 def test_a_question_that_leaves_no_room_is_refused() -> None:
     data = questions(2)
     columns = {**data.columns, "question": ("in", "rain " * 40)}
-    with pytest.raises(HeadtoolError, match="example 2: a question of 43 tokens"):
+    with pytest.raises(HeadtoolError, match=r"example 2: a question of 4[0-9] tokens"):
         answerer(length=24).encode(TextData("dev.json", "questions", columns))
 
 

@@ -3,6 +3,9 @@
 An answer is scored as lm-evaluation-harness does it: white space at the end of the prompt belongs
 to the answer, its tokens are what prompt and answer together have beyond the prompt's own, and what
 is too long is cut on the left. Between prompt and answer there is a space unless one is written.
+
+Conversations become prompts by the tokenizer's chat template, up to where the assistant speaks. The
+template writes all special tokens, and nothing comes between it and the answer.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ import numpy as np
 
 from headtool.data import TextData
 from headtool.data.messages import quoted
-from headtool.data.prompts import as_choices
+from headtool.data.prompts import as_choices, as_messages
 from headtool.errors import HeadtoolError
 from headtool.models.examples import Examples, Row
 
@@ -32,6 +35,9 @@ class _Model(Protocol):
 
     @property
     def max_length(self) -> int: ...
+
+    @property
+    def tokenizer(self) -> Any: ...
 
     def plain_tokens(self, text: str) -> list[int]: ...
 
@@ -58,14 +64,15 @@ def encode_prompts(model: _Model, data: TextData, *, batch_tokens: int) -> Examp
     """
     rows: list[Row] = []
     truncated = 0
-    for number, prompt in enumerate(data.columns["prompt"]):
+    chat = "messages" in data.columns
+    for number, prompt in enumerate(data.columns["messages" if chat else "prompt"]):
         place = number if data.rows is None else data.rows[number]
         where = f"{data.spec}, example {place + 1}"
         answers, gold = _answers(data, number, where)
-        prompts = [prompt]
+        prompts = [_templated(model, prompt, where) if chat else prompt]
         if "corrupted" in data.columns:
             prompts.append(data.columns["corrupted"][number])
-        found = [_row(model, prompts, answer, where) for answer in answers]
+        found = [_row(model, prompts, answer, where, chat=chat) for answer in answers]
         truncated += any(cut for _, cut in found)
         row = dict(found[gold][0])
         if len(answers) > 1:
@@ -79,6 +86,30 @@ def encode_prompts(model: _Model, data: TextData, *, batch_tokens: int) -> Examp
         rows.append(row)
     lengths = np.array([len(row["input_ids"]) for row in rows], dtype=np.int64)
     return Examples(data, tuple(rows), lengths, batch_tokens, truncated)
+
+
+def _templated(model: _Model, cell: str, where: str) -> str:
+    """Write a conversation as the model's chat template does."""
+    import jinja2
+
+    messages = as_messages(cell)
+    if model.tokenizer.chat_template is None:
+        raise HeadtoolError(
+            f"{model.spec} has no chat template, which {where} needs for its messages; give a "
+            "column 'prompt', or a model that was made for conversations"
+        )
+    try:
+        return str(
+            model.tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True
+            )
+        )
+    except (jinja2.TemplateError, TypeError, ValueError, LookupError) as error:
+        reason = " ".join(str(error).split())[:200]
+        raise HeadtoolError(
+            f"{where}: the chat template of {model.spec} does not take these messages ({reason}); "
+            "correct them"
+        ) from error
 
 
 def _answers(data: TextData, number: int, where: str) -> tuple[list[str], int]:
@@ -96,14 +127,14 @@ def _answers(data: TextData, number: int, where: str) -> tuple[list[str], int]:
 
 
 def _row(
-    model: _Model, prompts: Sequence[str], answer: str, where: str
+    model: _Model, prompts: Sequence[str], answer: str, where: str, *, chat: bool
 ) -> tuple[dict[str, Any], bool]:
     """Tokenise one answer behind a prompt, and behind the corrupted one; say if it was cut."""
-    prompt = prompts[0].rstrip()
-    space = prompts[0][len(prompt) :] or ("" if answer[:1].isspace() else " ")
+    prompt, prefix = prompts[0].rstrip(), [] if chat else model.prefix
+    space = prompts[0][len(prompt) :] or ("" if chat or answer[:1].isspace() else " ")
     contexts = [model.plain_tokens(text.rstrip()) for text in prompts]
     scored = model.plain_tokens(prompt + space + answer)[len(contexts[0]) :]
-    for name, ids in (("prompt", [*model.prefix, *contexts[0]]), ("answer", scored)):
+    for name, ids in (("prompt", [*prefix, *contexts[0]]), ("answer", scored)):
         if not ids:
             text = prompts[0] if name == "prompt" else answer
             raise HeadtoolError(
@@ -111,7 +142,7 @@ def _row(
                 "write another one"
             )
     limit = model.max_length
-    whole, *others = [[*model.prefix, *context, *scored] for context in contexts]
+    whole, *others = [[*prefix, *context, *scored] for context in contexts]
     ids = whole[-(limit + 1) : -1]
     labels = ([-100] * len(whole) + scored)[-len(ids) :]
     row = {"input_ids": ids, "labels": labels, "bytes": len((space + answer).encode())}
