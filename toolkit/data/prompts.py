@@ -147,12 +147,14 @@ def as_messages(text: str) -> list[dict[str, str]] | None:
         return None
     messages = []
     for message in found:
-        parts = (
-            [message.get(key) for key in ("role", "content")] if isinstance(message, dict) else []
+        role, content = (
+            (message.get("role"), message.get("content"))
+            if isinstance(message, dict)
+            else (None, None)
         )
-        if len(parts) != 2 or not all(isinstance(part, str) for part in parts):
+        if not isinstance(role, str) or not isinstance(content, str):
             return None
-        messages.append({"role": parts[0], "content": parts[1]})
+        messages.append({"role": role, "content": content})
     return messages or None
 
 
