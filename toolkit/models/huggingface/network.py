@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -75,6 +76,8 @@ class HuggingFaceNetwork(ModelAdapter):
         )
         self.eos_id = -1 if eos is None else int(eos)
         self.prefix, self.suffix = self._affixes()
+        # BART with BERT's tokenizer, for example, takes none.
+        self.has_token_types = "token_type_ids" in inspect.signature(module.forward).parameters
         handles = discover(module, self.probe(module))
         named = task in ("classification", "token-classification")
         super().__init__(spec, task, module, handles, labels if named else ())
@@ -243,7 +246,7 @@ class HuggingFaceNetwork(ModelAdapter):
         ids = padded([row["input_ids"] for row in rows], self.pad_id)
         real = padded([[1] * len(row["input_ids"]) for row in rows], 0)
         inputs = {"input_ids": ids, "attention_mask": real}
-        if "token_type_ids" in rows[0]:
+        if "token_type_ids" in rows[0] and self.has_token_types:
             inputs["token_type_ids"] = padded([row["token_type_ids"] for row in rows], 0)
         if self.task in ("classification", "regression"):
             targets = torch.tensor([row["target"] for row in rows])
