@@ -150,11 +150,11 @@ def _report_several(
     from headtool.reports.writing import write_study_report
 
     contents = of_runs(runs)
-    for name, reason in contents.left:
-        note(f"{name} is left out: {reason}", quiet=quiet)
     written = write_study_report(
         contents, format=output, columns=titles_of(columns), out=out, force=force
     )
+    for name, reason in contents.left:
+        note(f"{name} is left out: {reason}", quiet=quiet)
     typer.echo(str(written))
 
 

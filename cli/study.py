@@ -128,10 +128,10 @@ def report(
     from headtool.studies.cells import open_study
 
     contents = of_study(open_study(file))
-    for name, reason in contents.left:
-        note(f"{name} is left out: {reason}", quiet=quiet)
     titles = reporting.titles_of(columns)
     written = write_study_report(contents, format=output, columns=titles, out=out, force=force)
+    for name, reason in contents.left:
+        note(f"{name} is left out: {reason}", quiet=quiet)
     typer.echo(str(written))
 
 
