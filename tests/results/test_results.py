@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import scipy.stats
 
-from headtool.heads import AttentionSite, Head, HeadMask, Sites
+from headtool.heads import AttentionSite, HeadMask, Sites
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import (
     HeadScores,
@@ -80,18 +80,6 @@ def test_equal_scores_favour_no_head() -> None:
     assert scipy.stats.chisquare(counts).pvalue > 0.001
     rank, tied = ranks(np.array([math.nan, math.nan, 1.0]))
     assert (rank[2], tied.tolist()) == (1, [False] * 3)
-
-
-def test_prunes_the_least_important_first() -> None:
-    order = result().pruning_order()
-    heads = [Head(*row) for row in order[["kind", "layer", "head"]].itertuples(index=False)]
-    assert [str(head) for head in heads] == [
-        "enc-self.0.1",
-        "cross.0.1",
-        "cross.0.0",
-        "enc-self.0.0",
-        "enc-self.1.0",
-    ]
 
 
 def test_document_is_valid_json_with_every_digit() -> None:

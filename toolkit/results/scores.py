@@ -225,10 +225,6 @@ class HeadScores:
     outcomes: Outcomes | None = None
     texts: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
-    def pruning_order(self) -> pd.DataFrame:
-        """Heads from the first to be pruned to the last: ascending scores over all sites."""
-        return self.frame.sort_values("rank", ascending=False)[["kind", "layer", "head", "score"]]
-
     def to_json(self) -> str:
         """One JSON document in the format ``headtool/scores/1``."""
         return json.dumps(scores_document([self]), indent=1, allow_nan=False)
