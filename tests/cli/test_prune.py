@@ -281,3 +281,22 @@ def test_recovery_of_every_task(
     shown = headtool(*shlex.split(f"{command} --replace mean --steps 1 --batch-size 2"))
     assert "heads put out their means" in shown.out
     assert "the other half" in shown.err
+
+
+@pytest.mark.parametrize("how", [[], ["--replace", "mean", "--no-curve"]], ids=["plain", "means"])
+def test_divergence_of_the_smaller_model_from_the_whole_one(
+    headtool, workplace: Path, llama: Path, book: Path, how: list[str]
+) -> None:
+    """The smaller model is compared with the whole one as the masked one is."""
+    (workplace / "mask.json").write_text('{"0": [1]}')
+    asked = ("--model", llama, "--data", book, "--metric", "kl", "--format", "json", "--seed", 0)
+    done = headtool("prune", *asked, "--mask", "mask.json", "--out", "smaller", *how)
+    assert done.code == 0, done.err
+    found = [row for row in json.loads(done.out)["recovery"] if row["metric"] == "kl"]
+    assert found[0]["value"] == 0
+    assert found[-1]["value"] > 0
+    if not how:  # no examples are kept for fitting
+        masked = headtool("ablate", *asked, "--heads", "dec-self.0.1")
+        alone = next(row for row in json.loads(masked.out)["ablation"] if row["metric"] == "kl")
+        assert found[-1]["value"] == pytest.approx(alone["delta"], rel=1e-3)
+    assert "| kl | whole model | 0 |" in Path("smaller/README.md").read_text("utf-8")
