@@ -160,7 +160,8 @@ Data = Annotated[
     typer.Option(
         "--data",
         metavar="SPEC",
-        help="builtin:nli/matched, a .tsv/.csv/.jsonl/.parquet file, SRC.de,REF.en, "
+        help="builtin:nli/matched, a .tsv/.csv/.jsonl/.parquet/.conll/.json file, a folder of "
+        "images, SRC.de,REF.en, "
         "fairseq-bin:DIR/test, a .txt file, or hub:glue/sst2:validation. "
         "Default: the built-in set of the model's task.",
         rich_help_panel=_DATA,
