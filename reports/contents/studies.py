@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["StudyContents", "of_runs", "of_study"]
 
 _REPORT = "report.html"
+_NAMED = 4  # comparisons of which an error says why they are left out
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,4 +180,7 @@ def _contents(
 
 
 def _why(left: Left) -> str:
-    return "; ".join(f"{name}: {reason}" for name, reason in left)
+    """Why nothing is left, for the first few."""
+    said = [f"{name}: {reason}" for name, reason in left[:_NAMED]]
+    more = len(left) - _NAMED
+    return "; ".join([*said, f"and {more} more"] if more > 0 else said)

@@ -15,6 +15,7 @@ __all__ = [
     "conclusions_text",
     "extent",
     "ranking_text",
+    "reason_of",
     "variance_text",
     "verdict",
 ]
@@ -170,7 +171,7 @@ def variance_text(contents: StudyContents) -> list[str]:
     ]
     text = [f"Of the variance of the differences between methods, {listed(said)}."]
     untold = [
-        f"{_OF.get(str(row['part']), 'the ' + str(row['part']))} ({row['reason']})"
+        f"{_OF.get(str(row['part']), 'the ' + str(row['part']))} ({reason_of(row)})"
         for row in rows
         if math.isnan(row["share"]) and row["part"] != "methods"
     ]
@@ -191,7 +192,18 @@ def variance_text(contents: StudyContents) -> list[str]:
 
 def _with(row: Row) -> str:
     """What else is in a part."""
-    return f" ({row['reason']})" if row["reason"] else ""
+    return f" ({reason_of(row)})" if row["reason"] else ""
+
+
+def reason_of(row: Row) -> str:
+    """Why a part of the variance cannot be told, or what else is in it, as readers name parts.
+
+    Parameters
+    ----------
+    row
+        A row of ``study_variance``.
+    """
+    return str(row["reason"]).replace("replicate", "training seed")
 
 
 def conclusions_text(contents: StudyContents) -> list[str]:

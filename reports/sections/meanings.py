@@ -29,6 +29,7 @@ _STUDY = {
     "comparisons": "cells",
     "first in": "best",
     "better in": "better",
+    "beats random in": "better",
     "worse in": "worse",
     "better in at least": "at_least",
     "left at 50%": "study_budgets.value",

@@ -15,6 +15,7 @@ from headtool.reports.findings.studies import (
     conclusions_text,
     extent,
     ranking_text,
+    reason_of,
     units_of,
     variance_text,
     verdict,
@@ -109,7 +110,7 @@ def _overview(contents: StudyContents) -> DataTable:
         Column("mean rank", best="smallest"),
         Column("better than random by", best="largest"),
         Column(level_name(contents)),
-        Column("better in", best="largest"),
+        Column("beats random in", best="largest"),
         Column(f"left at {percent(_SHOWN)}", best=_best(contents)),
         Column("self-agreement", best="largest"),
         Column("passes to score", best="smallest"),
@@ -168,7 +169,7 @@ def _variance_section(contents: StudyContents) -> Section | None:
             Cell("–") if math.isnan(row["share"]) else Cell.share(row["share"]),
             Cell.number(row["sd"]),
             Cell.interval(row["low"], row["high"]),
-            Cell(str(row["reason"]) or "–"),
+            Cell(reason_of(row) or "–"),
         ]
         for row in rows
     ]
