@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from headtool.engine.observation import observe
     from headtool.errors import HeadtoolError
     from headtool.experiments.ablation import Ablation, ablate
+    from headtool.experiments.callback import Callback
     from headtool.experiments.compare import compare, curve
     from headtool.experiments.correlation import Correlation, correlate, correlate_runs
     from headtool.experiments.dry_run import plan
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Ablation",
     "AttentionSite",
+    "Callback",
     "Comparison",
     "CompatVerdicts",
     "Correlation",
@@ -148,6 +150,7 @@ __all__ = [
 _HOMES = {
     "Ablation": "headtool.experiments.ablation",
     "AttentionSite": "headtool.heads",
+    "Callback": "headtool.experiments.callback",
     "Comparison": "headtool.analysis.comparison",
     "CompatVerdicts": "headtool.experiments.significance",
     "Correlation": "headtool.experiments.correlation",

@@ -120,7 +120,7 @@ class Course:
             )
             for note in split.notes if not sources else ():
                 _LOG.warning("%s", note)
-            score, curve, sources[name] = self._one(name, model, split, kept)
+            score, curve, sources[name] = self.one(name, model, split, kept)
             scores.append(score.assign(checkpoint=name))
             curves.append(curve)
         return pd.concat(scores, ignore_index=True), pd.concat(curves, ignore_index=True), sources
@@ -165,9 +165,22 @@ class Course:
                     "name checkpoints of one run"
                 )
 
-    def _one(
+    def one(
         self, name: str, model: ModelAdapter, split: Split, kept: Stages
     ) -> tuple[pd.DataFrame, pd.DataFrame, dict[str, Any]]:
+        """Return the scores and the curve of one checkpoint, and where the scores come from.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        model
+            The model as it was then.
+        split
+            The examples that score, and those that show what is left.
+        kept
+            Keeps what was computed, and takes it up again.
+        """
         import pandas as pd
 
         measures = resolve(model, self.metric, self.search)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import importlib.util
 import logging
 import os
@@ -39,6 +40,7 @@ __all__ = [
     "load_parts",
     "load_pruned_module",
     "load_weights",
+    "memory_view",
     "saved_dtype",
     "weight_files",
 ]
@@ -148,6 +150,31 @@ def load_pruned_module(folder: Path) -> nn.Module:
         )
     module = load_weights(loader, spec, config, spec=spec, dtype=torch.float32, options=options)
     return module.eval()
+
+
+def memory_view(model: Any) -> tuple[Task, Any]:
+    """Return the task of a model in memory, and the same model with modules of its own.
+
+    Parameters
+    ----------
+    model
+        A model of transformers. It stays as it is; only its weights are shared, not their
+        gradients.
+    """
+    name = f"the {type(model).__name__} in memory"
+    if not isinstance(model, transformers.PreTrainedModel):
+        raise HeadtoolError(f"{name} is no model of transformers")
+    shared: dict[int, Any] = {id(buffer): buffer for buffer in model.buffers()}
+    for weight in model.parameters():
+        known = type(weight) is nn.Parameter  # quantised weights are of classes of their own
+        shared[id(weight)] = (
+            nn.Parameter(weight.detach(), requires_grad=weight.requires_grad) if known else weight
+        )
+    view: Any = copy.deepcopy(model, shared)
+    if "_original_forward" in vars(view):  # accelerate computes with lower precision in training
+        view.forward = view._original_forward
+    view.config.architectures = [type(model).__name__]
+    return _task(name, view.config)[0], view.eval()
 
 
 def saved_dtype(source: str, *, spec: str) -> torch.dtype:
