@@ -153,7 +153,7 @@ class ImageNetwork(HuggingFaceNetwork):
         raise self._wordless("`onnx` is for models that read words")
 
     def _wordless(self, reason: str) -> HeadtoolError:
-        return HeadtoolError(f"{reason}, and {self.spec} reads images; leave it out")
+        return HeadtoolError(f"{reason}, and {self.spec} reads images; give one that reads text")
 
 
 def _place(data: TextData, number: int) -> str:
