@@ -138,7 +138,7 @@ class Card:
                 "```",
             )
             if self.task == "causal-lm":
-                yield from ("", "lm-evaluation-harness takes it as `--model hf`.")
+                yield from ("", "lm-evaluation-harness takes it as a model of type `hf`.")
         elif self.baked:
             yield f"{self.library} loads the checkpoint here like that of the whole model."
         else:
