@@ -364,8 +364,8 @@ def _task(spec: str, config: Any) -> tuple[Task, Any]:
         )
     raise HeadtoolError(
         f"{spec} is a {', '.join(names) or 'model of unnamed class'}; headtool needs one with a "
-        "sequence-, token- or image-classification, question-answering, or a causal, masked or "
-        "sequence-to-sequence language-model head"
+        "sequence-classification, token-classification, image-classification, question-answering, "
+        "or a causal, masked or sequence-to-sequence language-model head"
     )
 
 
