@@ -191,15 +191,23 @@ def _tie_notes(
     by_loss = {budget: heads for budget, heads in cut.items() if budget not in left}
     averaged = f", and the curve is the mean over {orders} random orders of them" if orders else ""
     return [
-        f"{method} gives one score to heads on both sides of the cut at "
-        + ", ".join(f"{budget} ({heads} heads)" for budget, heads in points.items())
-        + f" removed: {decider}"
+        f"{method} gives one score to heads that go and heads that stay, {_where(points)}: {decider}"
         for points, decider in (
             (by_loss, "the loss decides which of them go"),
             (left, f"the seed decides which of them go{averaged}"),
         )
         if points
     ]
+
+
+def _where(points: Mapping[int, int]) -> str:
+    """At which points of a curve how many heads have one score."""
+    if len(points) == 1:
+        ((budget, heads),) = points.items()
+        return f"{heads} of them with {budget} removed"
+    low, high = min(points.values()), max(points.values())
+    heads_ = f"{low}" if low == high else f"{low} to {high}"
+    return f"{heads_} of them at {len(points)} points of its curve"
 
 
 def _score_table(scores: Mapping[str, pd.DataFrame], selection: str) -> pd.DataFrame:

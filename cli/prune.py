@@ -87,7 +87,7 @@ def prune(
     folder as --model, and `headtool.load_pruned` loads it for training and generation. With
     --data, the metric before and after is shown, also in a report beside the weights. Heads that
     are gone may leave constants in the biases (--replace), and the rest may be trained to make up
-    for them (--finetune); nothing is fitted to the examples that measure.
+    for them (--finetune), neither fitted to the examples that measure.
     """
     show.prepare()
     from headtool.experiments.pruning import prune as prune_model

@@ -39,7 +39,7 @@ Scores = Annotated[
     Path | None,
     typer.Option(
         metavar="RUN",
-        help="Run of `headtool score`, or of `headtool ablate`, which --verdict needs.",
+        help="Run of `headtool compare` or `score`; of `ablate` with --verdict.",
         rich_help_panel=_WHICH,
     ),
 ]

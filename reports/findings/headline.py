@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from headtool.reports.contents.facts import alpha_of, margin_of, tested_effects
 from headtool.reports.contents.reach import reach_of
@@ -44,7 +45,7 @@ def _best(contents: Contents) -> str:
     if won:
         best = [method for method in won if method not in beaten] or won
         which = "best" if len(best) < len(contents.methods) else "equally well"
-        return f"{listed(best)} {_choose(best)} {which}"
+        return f"{listed(best)} {_choose(best)} {which}{_worse(groups['lost'])}"
     unbeaten = [method for method in beats if method not in beaten]
     losers = [method for method in contents.methods if all(method in beats[m] for m in unbeaten)]
     if unbeaten and losers:
@@ -53,6 +54,14 @@ def _best(contents: Contents) -> str:
             "no method is shown to choose better than random masks"
         )
     return "no method is shown to choose better than random masks"
+
+
+def _worse(lost: Sequence[Mapping[str, Any]]) -> str:
+    """The methods that choose worse than random masks, if there are any."""
+    if not lost:
+        return ""
+    names = [str(row["method_x"]) for row in lost]
+    return f", and {listed(names)} {_choose(names)} worse than random masks"
 
 
 def _counted(losers: Sequence[str], contents: Contents) -> str:

@@ -33,7 +33,7 @@ _STATUS = {
     "consensus-removed": "kept by none",
 }
 _NAMED = 12  # heads that a line names
-_ROUNDING = 1e-12  # an area below this is zero
+_ROUNDING = 1e-12  # a difference below this is zero
 _SHOWN_SHARES = (0.1, 0.2, 0.5)
 
 
@@ -185,9 +185,9 @@ def _curves(comparison: Comparison) -> Iterator[RenderableType]:
             several = kind == "all" and len(comparison.settings.get("replicates", {})) > 1
             over = ", mean over the models" if several else ""
             yield Text(
-                f"area between curves: mean distance{over}, positive where the first is better; "
-                "p corrected is for these masks as they are, on other examples; whether a method "
-                "is better or worse than random masks, only the corrected p among the draws says",
+                f"area between curves: mean distance{over}, positive where the first is better. p "
+                "corrected: could other examples turn it around? p beside draws beaten: could "
+                "random masks do as well (or as badly), with all methods counted?",
                 style="dim",
             )
             yield plain_table(_test_table(tests), keys=2)
@@ -248,8 +248,7 @@ def _test_table(tests: pd.DataFrame) -> pd.DataFrame:
         for row in tests.to_dict("records")
     ]
     chosen = tests[["method_x", "method_y", "area", "low", "high", "p_adjusted"]]
-    numbers = chosen.select_dtypes("number")
-    chosen = chosen.assign(**numbers.mask(numbers.abs() <= _ROUNDING, 0.0))
+    chosen = chosen.assign(**chosen.select_dtypes("number").map(_rounded))
     return chosen.rename(
         columns={"method_x": "first", "method_y": "second", "p_adjusted": "p corrected"}
     ).assign(**{"draws beaten": beaten})
@@ -275,11 +274,15 @@ def _kept(comparison: Comparison) -> Iterator[RenderableType]:
         row: dict[str, object] = {"method": method}
         joint = _at(comparison.additivity, method, budget)
         row["change"] = joint["joint"]
-        row["sum of single changes"] = joint["sum_of_singles"]
+        row["sum of single changes"] = _rounded(joint["sum_of_singles"])
         row["gain from choosing on the same data"] = _at(comparison.optimism, method, budget)[
             "optimism"
         ]
         each.append(row)
+    yield Text(
+        f"{settings['metric']} without these {budget} heads, against the sum of what each alone costs",
+        style="dim",
+    )
     yield plain_table(pd.DataFrame(each))
 
 
@@ -288,6 +291,11 @@ def _stability(comparison: Comparison) -> Iterator[RenderableType]:
     budget = _half(comparison) or 0
     yield from stability_tables(comparison, budget)
     yield from replicate_tables(comparison, budget)
+
+
+def _rounded(value: float) -> float:
+    """A difference of sums; what rounding leaves of nothing is nothing."""
+    return 0.0 if abs(value) <= _ROUNDING else value
 
 
 def _half(comparison: Comparison) -> int | None:

@@ -70,3 +70,17 @@ def test_a_mask_names_the_heads(model: ModelAdapter, tmp_path: Path) -> None:
 def test_contradictions_name_fields(options: dict[str, str], message: str) -> None:
     with pytest.raises(HeadtoolError, match=message):
         Choice(**options)
+
+
+def test_a_cost_on_the_examples_that_chose_is_said_to_flatter(model: ModelAdapter) -> None:
+    matched, other = "builtin:nli/matched", "builtin:nli/mismatched"
+
+    def notes(method: str, data: str) -> str:
+        scoring = headtool.score(model, matched, methods=[method], limit=8)
+        return " ".join(
+            headtool.prune(model, scores=scoring, remove="25%", data=data, limit=12).notes
+        )
+
+    assert "scored on this data set, which flatters" in notes("confidence", matched)
+    assert "flatters" not in notes("confidence", other)
+    assert "flatters" not in notes("magnitude", matched)

@@ -35,7 +35,7 @@ def test_scores_that_are_all_alike_give_the_curve_of_random_masks(options: dict[
     assert values["alike"].nunique() > 2
     np.testing.assert_allclose(values["alike"], values["random"])
     (note,) = [note for note in found.settings["notes"] if note.startswith("alike")]
-    assert "at 8 (32 heads), 16 (32 heads)" in note
+    assert "heads that go and heads that stay, 32 of them at 3 points of its curve: " in note
     assert "the seed decides which of them go, and the curve is the mean over 5 random" in note
 
 
@@ -44,7 +44,7 @@ def test_without_random_masks_the_seed_decides() -> None:
         "builtin:nli", methods=[Alike()], limit=24, steps="50%", draws=0, resamples=20
     )
     (note,) = [note for note in found.settings["notes"] if note.startswith("alike")]
-    assert note.endswith("16 (32 heads) removed: the seed decides which of them go")
+    assert note.endswith("32 of them with 16 removed: the seed decides which of them go")
 
 
 def test_pruning_says_that_the_cut_falls_among_equal_scores() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.analysis.assessment import assess_outcomes
+from headtool.data import TextData
 from headtool.errors import HeadtoolError, unknown
 from headtool.experiments.ablation import Ablation
 from headtool.experiments.score import Scoring
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["Choice", "Scores", "ScoresLike", "check_heads", "one_method", "open_scores", "shape_of"]
 
 _VERDICTS = ("removable", "harmful")
+_BLIND = ("magnitude", "random")  # methods that look at no example
 
 Scores = Run | Scoring | Ablation
 """Scores of heads, or outcomes of closing them."""
@@ -134,6 +136,28 @@ class Choice:
             return ""
         return str(one_method(scores, self.method)[0]["method"].iloc[0])
 
+    def saw(self, scores: Scores | None, data: TextData) -> bool:
+        """Return whether the heads were chosen on a data set, or on some of its examples.
+
+        Parameters
+        ----------
+        scores
+            What `open_scores` made of the field.
+        data
+            The data set.
+        """
+        if self.scored_by(scores) in _BLIND:
+            return False
+        made: Any = {}
+        if isinstance(scores, Run):
+            made = scores.manifest["provenance"]
+        elif isinstance(scores, Ablation):
+            made = scores.source
+        elif scores is not None:
+            made = [result.provenance for result in scores.results]
+        known = {data.spec, data.fingerprint}
+        return any(known & {source["spec"], source["sha256"]} for source in _sources(made))
+
     def of(
         self, model: ModelAdapter, scores: Scores | None, *, unit: str = "head", seed: int = 0
     ) -> HeadMask:
@@ -222,6 +246,17 @@ def one_method(scores: Scores, method: str | None) -> tuple[pd.DataFrame, Mappin
         raise unknown(f"method in {_name(scores)}:", method, methods)
     name = method or methods[0]
     return table[table["method"] == name], made.get(name) or made.get("ablate") or {}
+
+
+def _sources(described: Any) -> Iterator[Mapping[str, Any]]:
+    """The descriptions of data sets in a provenance, wherever they stand."""
+    if isinstance(described, Mapping):
+        if {"spec", "sha256", "examples"} <= described.keys():
+            yield described
+        described = list(described.values())
+    if isinstance(described, list):
+        for part in described:
+            yield from _sources(part)
 
 
 def check_heads(frame: pd.DataFrame, sites: Sites, place: str) -> None:

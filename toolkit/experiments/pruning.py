@@ -305,6 +305,11 @@ def prune(
             f"the cut falls among {tied['heads']} heads with equal scores, of which "
             f"{tied['removed']} go: by the loss where ablation measured it, else by the seed"
         )
+    if on_data and parts is not None and choice.saw(opened, parts.test.data):
+        notes.append(
+            "the heads were scored on this data set, which flatters what is left; measure on other "
+            "data with `data`"
+        )
     measures = resolve(adapter, metric) if parts is not None and (on_data or fits) else None
     tuning = None if finetune is None else recovery
     plan = sketch(adapter, parts, measures, rescale=rescale, replace=replace, recovery=tuning)
