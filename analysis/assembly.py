@@ -191,7 +191,8 @@ def _tie_notes(
     by_loss = {budget: heads for budget, heads in cut.items() if budget not in left}
     averaged = f", and the curve is the mean over {orders} random orders of them" if orders else ""
     return [
-        f"{method} gives one score to heads that go and heads that stay, {_where(points)}: {decider}"
+        f"{method} gives one score to heads that go and heads that stay, {_where(points)}: "
+        + decider
         for points, decider in (
             (by_loss, "the loss decides which of them go"),
             (left, f"the seed decides which of them go{averaged}"),

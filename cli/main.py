@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from headtool.cli import (
     ablate,
@@ -45,7 +45,21 @@ _INTERRUPTED = 130
 _UsageError = cast("type[typer.BadParameter]", typer.BadParameter.__mro__[1])
 
 
-class _Commands(TyperGroup):
+class _Flag:
+    """Shows --help as the flag that it is, not as an option that takes a value."""
+
+    def get_help_option(self, ctx: Any) -> Any:
+        option = super().get_help_option(ctx)  # type: ignore[misc]
+        if option is not None:
+            option.metavar = ""
+        return option
+
+
+class _Command(_Flag, TyperCommand):
+    """A command."""
+
+
+class _Commands(_Flag, TyperGroup):
     """The commands; an unknown one is reported like any other unknown name."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
@@ -127,6 +141,7 @@ app.add_typer(studies, name="study", epilog=study.EXAMPLES)
 # A docstring's line breaks would stay in the help text, at any width of the terminal.
 for _command in (*app.registered_commands, *studies.registered_commands):
     _paragraphs = inspect.cleandoc(_command.callback.__doc__ or "").split("\n\n")
+    _command.cls = _Command
     _command.help = "\n\n".join(" ".join(lines.split()) for lines in _paragraphs)
 
 

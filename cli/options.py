@@ -264,7 +264,7 @@ Out = Annotated[
 Force = Annotated[
     bool,
     typer.Option(
-        "--force", metavar="", help="Replace a run that is already there.", rich_help_panel=_RUN
+        "--force", metavar="", help="Replace what is already there.", rich_help_panel=_RUN
     ),
 ]
 Format = Annotated[

@@ -280,7 +280,7 @@ def _kept(comparison: Comparison) -> Iterator[RenderableType]:
         ]
         each.append(row)
     yield Text(
-        f"{settings['metric']} without these {budget} heads, against the sum of what each alone costs",
+        f"{settings['metric']} without these {budget} heads: all together, and one by one, summed",
         style="dim",
     )
     yield plain_table(pd.DataFrame(each))
