@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from headtool import schema
 from headtool.errors import HeadtoolError
@@ -157,7 +157,7 @@ class Comparison:
     @classmethod
     def from_tables(
         cls, tables: Mapping[str, pd.DataFrame], settings: Mapping[str, Any], **made: Any
-    ) -> Comparison:
+    ) -> Self:
         """Make a comparison of the tables that there are; the others get no rows.
 
         Parameters

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import pandas as pd
+import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -26,9 +27,11 @@ from headtool.metrics import metric_of_model
 from headtool.metrics.prediction import Metric
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples, Task
-from headtool.progress import Progress, silent
+from headtool.progress import Progress, ProgressLike, silent
+from headtool.reports.results import HeadScores
 from headtool.results.outcomes import Outcomes
-from headtool.results.scores import HeadScores, score_frame
+from headtool.results.progress_bar import shown
+from headtool.results.scores import score_frame
 from headtool.work import Passes, Size
 
 __all__ = [
@@ -58,7 +61,7 @@ class Job:
     seed
         Seed of everything random.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
     measure
         Runs masks and measures them, as `headtool.engine.measurement.measure` does. A comparison
         hands its own in, which keeps what is finished and runs no mask twice.
@@ -239,7 +242,7 @@ class Method(ABC):
         kinds: Iterable[Kind] | None = None,
         metric: str | None = None,
         seed: int = 0,
-        progress: Progress = silent,
+        progress: ProgressLike = silent,
         measure: Measure = measure,
         keep: Keep = unkept,
         execute: Executor = in_turn,
@@ -260,7 +263,7 @@ class Method(ABC):
         seed
             Seed of everything random.
         progress
-            Reports progress.
+            Reports progress; True shows a bar.
         measure
             Runs masks, for methods that do; see `Job`.
         keep
@@ -288,19 +291,21 @@ class Method(ABC):
             )
         measured_by = metric_of_model(model, metric)
         sites = model.sites.restrict(kinds)
-        job = Job(model, examples, sites, measured_by, seed, progress, measure, keep, execute)
+        told = shown(progress)
+        job = Job(model, examples, sites, measured_by, seed, told, measure, keep, execute)
 
         def computed() -> Scored:
             readings = (reader or _alone)(self, job)
             return self.compute(dataclasses.replace(job, readings=readings))
 
-        scored = checked_scores(
-            computed,
-            Scored,
-            sites.n_heads,
-            name=self.name,
-            module=type(self).__module__,
-        )
+        with torch.inference_mode(False), torch.enable_grad():  # whatever holds around the call
+            scored = checked_scores(
+                computed,
+                Scored,
+                sites.n_heads,
+                name=self.name,
+                module=type(self).__module__,
+            )
         frame = score_frame(
             self.name,
             job.sites,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from headtool.errors import HeadtoolError
+from headtool.reports.contents.held import InMemory, Written, folder_of, run_of
 from headtool.reports.contents.run import Contents, read_contents, with_roles
 from headtool.reports.formats.choice import FORMATS, Choice, choice_of
 from headtool.reports.marks import is_marked
@@ -19,19 +18,10 @@ from headtool.results.replacing import replacing, sweep
 if TYPE_CHECKING:
     import pandas as pd
 
-    from headtool.analysis.comparison import Comparison
     from headtool.reports.contents.studies import StudyContents
     from headtool.results.studies import Study
 
 __all__ = ["FORMATS", "add_report", "write_report", "write_study_report"]
-
-
-class Written(Protocol):
-    """A result that may have been written to a folder."""
-
-    @property
-    def folder(self) -> Path | None:
-        """The run directory; None where there is none."""
 
 
 class HasTables(Protocol):
@@ -42,7 +32,7 @@ class HasTables(Protocol):
 
 
 def write_report(
-    source: Comparison | Written | Path | str,
+    source: InMemory | Written | Path | str,
     *,
     format: str = "html",
     roles: Written | Path | str | None = None,
@@ -52,12 +42,12 @@ def write_report(
     out: Path | str | None = None,
     force: bool = False,
 ) -> Path:
-    """Write a report on a comparison or a saved run; nothing is computed again.
+    """Write a report on a result or a saved run; nothing is computed again.
 
     Parameters
     ----------
     source
-        A comparison, another result that was written to a folder, or the folder of a run.
+        A result, such as a comparison, or the folder of a run.
     format
         ``html`` and ``markdown`` are a file; ``latex``, ``csv`` and ``figures`` a folder. Names of
         drawings, such as ``pdf`` or ``pdf,svg``, are figures in these formats alone.
@@ -84,7 +74,7 @@ def write_report(
     ------
     HeadtoolError
         If there is no finished run, it is damaged or of another version, `roles` does not belong
-        to it, a comparison without a folder comes without `out`, `out` cannot be written, or an
+        to it, a result without a folder comes without `out`, `out` cannot be written, or an
         option does not belong to the format.
 
     Examples
@@ -103,13 +93,13 @@ def write_report(
     """
     choice = choice_of(format, columns=columns, width=width, font=font)
     name = FORMATS[choice.format][0]
-    with _run_of(source) as (run, lasts):
+    with run_of(source) as (run, lasts):
         contents = read_contents(run)
         if roles is not None:
-            contents = with_roles(contents, _folder_of(roles))
+            contents = with_roles(contents, folder_of(roles))
         if out is None and not lasts:
             raise HeadtoolError(
-                "this comparison lies in no folder, so its report has no place; give `out`"
+                "this result lies in no folder, so its report has no place; give `out`"
             )
         place = Path(out) if out is not None else run / name
         _put(place, choice, contents, lambda made: _render(contents, choice, made), force)
@@ -249,35 +239,6 @@ def add_report(run: Path) -> None:
     """
     name, _ = FORMATS["html"]
     _render(read_contents(run), Choice("html"), run / name)
-
-
-def _folder_of(source: Written | Path | str) -> Path:
-    """The folder of a result that was written."""
-    if isinstance(source, Path | str):
-        return Path(source)
-    if source.folder is None:
-        raise HeadtoolError("this result was not written to a folder; make it again with `out`")
-    return source.folder
-
-
-@contextlib.contextmanager
-def _run_of(source: Comparison | Written | Path | str) -> Iterator[tuple[Path, bool]]:
-    """The run's folder, and whether it lasts; that of a comparison in memory does not."""
-    from headtool.analysis.comparison import Comparison
-    from headtool.results.runs import write_run
-
-    if not isinstance(source, Comparison) or source.folder is not None:
-        yield _folder_of(source), True
-        return
-    with tempfile.TemporaryDirectory(prefix="headtool-") as held:
-        run = Path(held) / "run"
-        write_run(
-            run,
-            command=source.command,
-            provenance={str(source.settings.get("command", "compare")): source.settings},
-            tables={name: frame for name, frame in source.tables.items() if len(frame)},
-        )
-        yield run, False
 
 
 def _render(contents: Contents, choice: Choice, place: Path) -> None:

@@ -18,7 +18,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from headtool.analysis.comparison import Comparison
     from headtool.data import TextData, load_data
     from headtool.engine.differentiation import differentiate
     from headtool.engine.evaluation import evaluate
@@ -54,13 +53,14 @@ if TYPE_CHECKING:
     from headtool.methods import get_method, method_names
     from headtool.metrics import get_metric
     from headtool.models import load_model
+    from headtool.models.huggingface.wrapping import wrap
     from headtool.models.source import ModelSource
     from headtool.pruning.loading import load_pruned
+    from headtool.reports.results import Comparison, HeadScores
     from headtool.reports.writing import write_report, write_study_report
     from headtool.results.outcomes import Outcomes
     from headtool.results.progress_bar import ProgressBar
     from headtool.results.runs import Run, read_run
-    from headtool.results.scores import HeadScores
     from headtool.results.studies import Study
     from headtool.searching import Search
     from headtool.studies.dry_run import StudyCost, plan_study
@@ -143,6 +143,7 @@ __all__ = [
     "test",
     "test_as",
     "validate",
+    "wrap",
     "write_report",
     "write_study_report",
 ]
@@ -151,7 +152,7 @@ _HOMES = {
     "Ablation": "headtool.experiments.ablation",
     "AttentionSite": "headtool.heads",
     "Callback": "headtool.experiments.callback",
-    "Comparison": "headtool.analysis.comparison",
+    "Comparison": "headtool.reports.results",
     "CompatVerdicts": "headtool.experiments.significance",
     "Correlation": "headtool.experiments.correlation",
     "DataSource": "headtool.experiments.inputs",
@@ -160,7 +161,7 @@ _HOMES = {
     "Head": "headtool.heads",
     "HeadList": "headtool.experiments.listing",
     "HeadMask": "headtool.heads",
-    "HeadScores": "headtool.results.scores",
+    "HeadScores": "headtool.reports.results",
     "HeadtoolError": "headtool.errors",
     "MethodList": "headtool.experiments.listing",
     "ModelSource": "headtool.models.source",
@@ -222,6 +223,7 @@ _HOMES = {
     "test": "headtool.experiments.significance",
     "test_as": "headtool.experiments.significance",
     "validate": "headtool.experiments.validation",
+    "wrap": "headtool.models.huggingface.wrapping",
     "write_report": "headtool.reports.writing",
     "write_study_report": "headtool.reports.writing",
 }

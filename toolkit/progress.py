@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeAlias, TypeVar
 
-__all__ = ["Counter", "Progress", "counted", "labelled", "phase", "silent"]
+__all__ = ["Counter", "Progress", "ProgressLike", "counted", "labelled", "phase", "silent"]
 
 T = TypeVar("T")
 
@@ -18,6 +18,10 @@ class Progress(Protocol):
     def __call__(self, items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
         """Yield `items` unchanged; `label` says in a few words what is being done."""
         ...
+
+
+ProgressLike: TypeAlias = Progress | bool
+"""Who reports progress; True is a bar in a terminal or a notebook, and False nobody."""
 
 
 class Counter(ABC):

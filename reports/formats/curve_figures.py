@@ -8,7 +8,8 @@ from headtool.reports.charts.svg import clip
 from headtool.reports.colours import DASHES, HUES, Look
 from headtool.reports.contents.facts import band_of, matched
 from headtool.reports.contents.run import Contents
-from headtool.reports.formats.style import GREY, WIDTH, line_style, method_style, new_figure
+from headtool.reports.formats.canvas import axes_on
+from headtool.reports.formats.style import GREY, WIDTH, line_style, method_style
 from headtool.reports.sections.gates import sweep_of
 
 if TYPE_CHECKING:
@@ -24,11 +25,19 @@ __all__ = [
 ]
 
 
-def curves_figure(contents: Contents) -> Figure:
-    """What is left of the metric as heads are removed; a panel for each kind of heads."""
+def curves_figure(contents: Contents, ax: Any = None) -> Figure:
+    """What is left of the metric as heads are removed; a panel for each kind of heads.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    ax
+        As for `headtool.reports.formats.canvas.axes_on`.
+    """
     curves = contents.table("curves")
     kinds = sorted(curves["kind"].unique(), key=lambda kind: kind != "all")
-    figure, axes = new_figure(1, len(kinds), width=WIDTH if len(kinds) < 3 else 7.5)
+    figure, axes = axes_on(ax, 1, len(kinds), width=WIDTH if len(kinds) < 3 else 7.5)
     for axis, kind in zip(axes[0], kinds, strict=True):
         for method in [*contents.methods, "random"]:
             rows = curves[(curves["kind"] == kind) & (curves["method"] == method)]
@@ -41,11 +50,19 @@ def curves_figure(contents: Contents) -> Figure:
     return figure
 
 
-def faithfulness_figure(contents: Contents) -> Figure:
-    """How faithful the most important heads alone are, against the share of heads kept."""
+def faithfulness_figure(contents: Contents, ax: Any = None) -> Figure:
+    """How faithful the most important heads alone are, against the share of heads kept.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    ax
+        As for `headtool.reports.formats.canvas.axes_on`.
+    """
     points = contents.table("faithfulness")
     points = points[points["kind"] == "all"]
-    figure, axes = new_figure()
+    figure, axes = axes_on(ax)
     axis = axes[0][0]
     axis.axhline(1, color=GREY, linewidth=0.8)
     for method in [*contents.methods, "random"]:
@@ -63,14 +80,22 @@ def faithfulness_figure(contents: Contents) -> Figure:
     return figure
 
 
-def against_random_figure(contents: Contents) -> Figure:
-    """A panel for each method, with random masks that have as many heads in every layer."""
+def against_random_figure(contents: Contents, ax: Any = None) -> Figure:
+    """A panel for each method, with random masks that have as many heads in every layer.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    ax
+        As for `headtool.reports.formats.canvas.axes_on`.
+    """
     curves = contents.table("curves")
     curves = curves[curves["kind"] == "all"]
     present = [m for m in contents.methods if (curves["method"] == matched(m)).any()]
     columns = min(4, len(present))
     rows = -(-len(present) // columns)
-    figure, axes = new_figure(rows, columns, height=0.3 + 1.5 * rows)
+    figure, axes = axes_on(ax, rows, columns, height=0.3 + 1.5 * rows)
     for place, axis in enumerate(axes.flat):
         if place >= len(present):
             axis.axis("off")
@@ -79,7 +104,8 @@ def against_random_figure(contents: Contents) -> Figure:
         random, own = (curves[curves["method"] == name] for name in (matched(method), method))
         draw_curve(axis, contents, random, method_style(contents, ""), "random")
         draw_curve(axis, contents, own, method_style(contents, method), method)
-        axis.sharey(axes[0][0])
+        if ax is None:
+            axis.sharey(axes[0][0])
         axis.set_title(clip(method, 20))
         axis.set_xlabel("heads removed (%)")
         if place % columns == 0:
@@ -87,11 +113,19 @@ def against_random_figure(contents: Contents) -> Figure:
     return figure
 
 
-def sweep_figure(contents: Contents) -> Figure:
-    """Quality against heads kept, a point for each lambda."""
+def sweep_figure(contents: Contents, ax: Any = None) -> Figure:
+    """Quality against heads kept, a point for each lambda.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    ax
+        As for `headtool.reports.formats.canvas.axes_on`.
+    """
     sweep = sweep_of(contents)
     assert sweep is not None
-    figure, axes = new_figure()
+    figure, axes = axes_on(ax)
     axis = axes[0][0]
     axis.axhline(sweep.whole, color=GREY, linewidth=0.8, label="whole model")
     for place, (name, points) in enumerate(sweep.lines.items()):

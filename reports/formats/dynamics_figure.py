@@ -6,9 +6,10 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headtool.errors import HeadtoolError, unknown
+from headtool.reports.formats.canvas import new_figure
 from headtool.reports.formats.style import DYNAMICS_STYLE
 from headtool.reports.marks import figure_marks, is_marked
 from headtool.results.folders import same_content
@@ -16,8 +17,15 @@ from headtool.results.replacing import replacing
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
-__all__ = ["FORMATS", "check_figure", "write_dynamics_figure"]
+__all__ = [
+    "FORMATS",
+    "check_figure",
+    "draw_checkpoint_curves",
+    "draw_rank_stability",
+    "write_dynamics_figure",
+]
 
 FORMATS = ("pdf", "png", "svg")
 
@@ -50,6 +58,53 @@ def check_figure(path: Path, *, kept: Path | None = None, force: bool) -> None:
         raise HeadtoolError(f"the folder of `figure` {path} does not exist; make it first")
 
 
+def draw_checkpoint_curves(axis: Axes, tables: Mapping[str, pd.DataFrame], metric: str) -> None:
+    """Draw the pruning curve of each checkpoint, the later the lighter.
+
+    Parameters
+    ----------
+    axis
+        Where to draw.
+    tables
+        As for `write_dynamics_figure`.
+    metric
+        What the curves are of.
+    """
+    curves = tables["checkpoint_curves"]
+    colours = _colours(tables)
+    for number, (name, group) in enumerate(curves.groupby("checkpoint", sort=False)):
+        axis.plot(100 * group["share"], group["relative"], ".-", color=colours(number), label=name)
+    axis.set_xlabel("heads removed (%)")
+    axis.set_ylabel(f"{metric}, relative to the whole model")
+
+
+def draw_rank_stability(axis: Axes, tables: Mapping[str, pd.DataFrame]) -> None:
+    """Draw how far the ranks at each checkpoint correlate with those at the last.
+
+    Parameters
+    ----------
+    axis
+        Where to draw.
+    tables
+        As for `write_dynamics_figure`.
+    """
+    stability = tables["rank_stability"]
+    name = str(tables["checkpoint_curves"]["checkpoint"].iloc[-1])
+    last = stability[stability["checkpoint_y"] == name]
+    axis.plot(range(len(last)), last["spearman"], "o-", color=_colours(tables)(0))
+    axis.set_xticks(range(len(last)), last["checkpoint_x"], rotation=30, ha="right")
+    axis.set_ylabel(f"Spearman with {name}")
+    axis.axhline(0, color="0.7", linewidth=0.6)
+
+
+def _colours(tables: Mapping[str, pd.DataFrame]) -> Any:
+    """A colour for each checkpoint, by its number."""
+    import matplotlib as mpl
+
+    count = tables["checkpoint_curves"]["checkpoint"].nunique()
+    return mpl.colormaps["viridis"].resampled(count + 1)
+
+
 def write_dynamics_figure(
     tables: Mapping[str, pd.DataFrame], metric: str, path: Path, *, kept: Path | None = None
 ) -> None:
@@ -72,26 +127,12 @@ def write_dynamics_figure(
         If it cannot be written.
     """
     import matplotlib as mpl
-    from matplotlib.figure import Figure
 
-    curves, stability = tables["checkpoint_curves"], tables["rank_stability"]
-    names = list(dict.fromkeys(curves["checkpoint"]))
-    colours = mpl.colormaps["viridis"].resampled(len(names) + 1)
     with mpl.rc_context(DYNAMICS_STYLE):
-        figure = Figure(figsize=(7.0, 2.6))
-        left, right = figure.subplots(1, 2)
-        for number, (name, group) in enumerate(curves.groupby("checkpoint", sort=False)):
-            left.plot(
-                100 * group["share"], group["relative"], ".-", color=colours(number), label=name
-            )
-        left.set_xlabel("heads removed (%)")
-        left.set_ylabel(f"{metric}, relative to the whole model")
+        figure, axes = new_figure(1, 2, width=7.0)
+        draw_checkpoint_curves(axes[0][0], tables, metric)
         figure.legend(loc="outside right center")
-        last = stability[stability["checkpoint_y"] == names[-1]]
-        right.plot(range(len(last)), last["spearman"], "o-", color=colours(0))
-        right.set_xticks(range(len(last)), last["checkpoint_x"], rotation=30, ha="right")
-        right.set_ylabel(f"Spearman with {names[-1]}")
-        right.axhline(0, color="0.7", linewidth=0.6)
+        draw_rank_stability(axes[0][1], tables)
         ending = path.suffix.removeprefix(".")
         try:
             with replacing(path) as made:

@@ -8,9 +8,9 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from headtool.errors import unknown
+from headtool.errors import HeadtoolError, unknown
 from headtool.reports.contents.heads import Heads
 from headtool.reports.contents.roles import HeadRoles
 from headtool.reports.contents.run import Contents
@@ -32,7 +32,7 @@ from headtool.reports.sections.views import choices_of
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["write_figures"]
+__all__ = ["figure_of", "write_figures"]
 
 _LOGGER = logging.getLogger("headtool.reports")
 _MISSING = r"Glyph (\d+) \(.*\) missing from"
@@ -122,27 +122,55 @@ def _telling_missing_letters(font: str) -> Iterator[None]:
         )
 
 
-def _drawings(contents: Contents) -> Iterator[tuple[str, Callable[[], Figure]]]:
+def figure_of(contents: Contents, name: str, ax: Any = None) -> Figure:
+    """Draw one of the figures.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    name
+        Name of the figure, as files of figures have it.
+    ax
+        Where to draw; see `headtool.reports.formats.canvas.axes_on`.
+
+    Raises
+    ------
+    HeadtoolError
+        If there is nothing to draw it from, or `ax` has another number of axes.
+    """
+    import matplotlib as mpl
+
+    drawings = dict(_drawings(contents, ax))
+    if name not in drawings:
+        known = ", ".join(drawings) or "none"
+        raise HeadtoolError(f"there is nothing to draw as {name} here; figures that are: {known}")
+    with mpl.rc_context(FIGURE_STYLE):
+        return drawings[name]()
+
+
+def _drawings(contents: Contents, ax: Any = None) -> Iterator[tuple[str, Callable[[], Figure]]]:
+    """Names of the figures that there is something to draw as, and what draws them."""
     heads = Heads(contents)
     roles = HeadRoles(contents, heads)
     curves = contents.table("curves")
     if choices_of(contents, heads, roles) is not None:
-        yield "heads", lambda: heads_figure(contents, heads, roles)
+        yield "heads", lambda: heads_figure(contents, heads, roles, ax)
     if len(curves):
-        yield "curves", lambda: curves_figure(contents)
+        yield "curves", lambda: curves_figure(contents, ax)
         if curves["method"].astype(str).str.startswith("random-matched:").any():
-            yield "against-random", lambda: against_random_figure(contents)
+            yield "against-random", lambda: against_random_figure(contents, ax)
     points = contents.table("faithfulness")
     if points[points["kind"] == "all"]["faithfulness"].notna().any():
-        yield "faithfulness", lambda: faithfulness_figure(contents)
+        yield "faithfulness", lambda: faithfulness_figure(contents, ax)
     if sweep_of(contents) is not None:
-        yield "sweep", lambda: sweep_figure(contents)
+        yield "sweep", lambda: sweep_figure(contents, ax)
     if len(contents.table("agreement")):
-        yield "agreement", lambda: agreement_figure(contents)
-        yield "scores", lambda: scores_figure(contents, heads, roles)
+        yield "agreement", lambda: agreement_figure(contents, ax)
+        yield "scores", lambda: scores_figure(contents, heads, roles, ax)
     if all(survival_shape(contents)):
-        yield "role-survival", lambda: survival_figure(contents)
+        yield "role-survival", lambda: survival_figure(contents, ax)
     if heads.effects:
-        yield "effects", lambda: effects_figure(contents, heads)
+        yield "effects", lambda: effects_figure(contents, heads, ax)
     if len(contents.table("correlations")):
-        yield "data-sets", lambda: data_sets_figure(contents, heads)
+        yield "data-sets", lambda: data_sets_figure(contents, heads, ax)

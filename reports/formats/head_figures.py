@@ -12,8 +12,9 @@ from headtool.reports.contents.facts import margin_of
 from headtool.reports.contents.heads import Heads
 from headtool.reports.contents.roles import HeadRoles, letter_of
 from headtool.reports.contents.run import Contents
+from headtool.reports.formats.canvas import axes_on
 from headtool.reports.formats.role_figures import ROLE_COLOURS
-from headtool.reports.formats.style import GREY, new_figure
+from headtool.reports.formats.style import GREY
 from headtool.reports.sections.views import choices_of
 from headtool.reports.wording.words import number
 
@@ -33,7 +34,7 @@ _VERDICTS = {
 }
 
 
-def heads_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
+def heads_figure(contents: Contents, heads: Heads, roles: HeadRoles, ax: Any = None) -> Figure:
     """A grid for each method and kind, at the number of removed heads that the page shows first.
 
     Heads that the method removes are hollow. Letters in the last one are roles.
@@ -44,6 +45,9 @@ def heads_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
         The run.
     heads, roles
         Its heads, and their roles.
+    ax
+        As for `headtool.reports.formats.canvas.axes_on`: a row of axes for each kind of
+        attention, a column for each method.
     """
     import numpy as np
 
@@ -53,7 +57,7 @@ def heads_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
     rows, columns = len(heads.kinds), len(choices.views)
     tallest = max(layer for _, layer, _ in heads.places) + 1
     height = 0.5 + rows * (0.6 + 0.11 * tallest) + (0.4 if roles.names else 0)  # with the legends
-    figure, axes = new_figure(rows, columns, height=height)
+    figure, axes = axes_on(ax, rows, columns, height=height)
     diverging = choices.views[0].shades == "d"
     colours, ends = ("PuOr", (-0.5, 6.5)) if diverging else ("Blues", (-2, 6.5))
     image_of_scores = None
@@ -105,12 +109,12 @@ def heads_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
     lines = [f"hollow: the {share} of the heads that are removed"] if budget is not None else []
     if roles.names:
         lines.append(", ".join(f"{letter_of(role)} {clip(role, 24)}" for role in roles.names))
-    if lines:
+    if lines and ax is None:
         figure.supxlabel("\n".join(lines), fontsize=6)
     return figure
 
 
-def effects_figure(contents: Contents, heads: Heads) -> Figure:
+def effects_figure(contents: Contents, heads: Heads, ax: Any = None) -> Figure:
     """Effects of single heads in ascending order, with intervals and verdicts.
 
     Parameters
@@ -119,12 +123,14 @@ def effects_figure(contents: Contents, heads: Heads) -> Figure:
         The run.
     heads
         Its heads.
+    ax
+        As for `headtool.reports.formats.canvas.axes_on`.
     """
     rows = sorted(
         (row for row in heads.effects.values() if math.isfinite(row["delta"])),
         key=lambda row: row["delta"],
     )
-    figure, axes = new_figure(height=2.3)
+    figure, axes = axes_on(ax, height=2.3)
     axis = axes[0][0]
     axis.axhline(0, color=GREY, linewidth=0.6)
     for verdict, (marker, face, edge) in _VERDICTS.items():

@@ -3,24 +3,35 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headtool.reports.charts.svg import clip
 from headtool.reports.colours import HUES
 from headtool.reports.contents.facts import ceiling_of, tested_effects
 from headtool.reports.contents.heads import Heads, places
 from headtool.reports.contents.run import Contents, records
-from headtool.reports.formats.style import GREY, new_figure
+from headtool.reports.formats.canvas import axes_on
+from headtool.reports.formats.style import GREY
 from headtool.reports.wording.words import names, number
 
 if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["agreement_figure", "data_sets_figure"]
+__all__ = ["agreement_figure", "data_sets_figure", "draw_coefficients"]
 
 
-def agreement_figure(contents: Contents) -> Figure:
-    """Kendall's tau-b of each two methods; on the diagonal, of a method on other examples."""
+def agreement_figure(contents: Contents, ax: Any = None) -> Figure:
+    """Kendall's tau-b of each two methods; on the diagonal, of a method on other examples.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    ax
+        As for `headtool.reports.formats.canvas.axes_on`.
+    """
     import numpy as np
 
     methods = contents.methods
@@ -33,7 +44,7 @@ def agreement_figure(contents: Contents) -> Figure:
             place = methods.index(row["method"])
             grid[place, place] = row["tau_b"]
     size = 1.0 + 0.45 * len(methods)
-    figure, axes = new_figure(width=size + 0.6, height=size)
+    figure, axes = axes_on(ax, width=size + 0.6, height=size)
     axis = axes[0][0]
     image = axis.imshow(grid, cmap="PuOr_r", vmin=-1, vmax=1)
     for i, j in zip(*np.nonzero(np.isfinite(grid)), strict=True):
@@ -42,11 +53,11 @@ def agreement_figure(contents: Contents) -> Figure:
     labels = [clip(method, 14) for method in methods]
     axis.set_xticks(range(len(methods)), labels, rotation=45, ha="right")
     axis.set_yticks(range(len(methods)), labels)
-    figure.colorbar(image, label="Kendall's tau-b", shrink=0.8)
+    figure.colorbar(image, ax=axis, label="Kendall's tau-b", shrink=0.8)
     return figure
 
 
-def data_sets_figure(contents: Contents, heads: Heads) -> Figure:
+def data_sets_figure(contents: Contents, heads: Heads, ax: Any = None) -> Figure:
     """A scatter plot for each pair of data sets, with its coefficients.
 
     Parameters
@@ -55,11 +66,13 @@ def data_sets_figure(contents: Contents, heads: Heads) -> Figure:
         The run.
     heads
         Its heads.
+    ax
+        As for `headtool.reports.formats.canvas.axes_on`: as many as there are pairs, three at most.
     """
     pairs = records(contents.table("correlations"))[:3]
     effects_by_data = tested_effects(contents)
     short = names(contents.data)
-    figure, axes = new_figure(1, len(pairs), width=2.8 * len(pairs), height=2.7)
+    figure, axes = axes_on(ax, 1, len(pairs), width=2.8 * len(pairs), height=2.7)
     for axis, row in zip(axes[0], pairs, strict=True):
         effects = []
         for spec in (row["data_x"], row["data_y"]):
@@ -76,3 +89,28 @@ def data_sets_figure(contents: Contents, heads: Heads) -> Figure:
         limit = f" (ceiling {number(ceiling)})" if math.isfinite(ceiling) else ""
         axis.set_title(f"r {number(row['pearson'])}{limit}, rho {number(row['spearman'])}")
     return figure
+
+
+def draw_coefficients(axis: Axes, frame: pd.DataFrame) -> None:
+    """Draw Pearson's r of each pair of data sets, with its interval over examples.
+
+    Parameters
+    ----------
+    axis
+        Where to draw.
+    frame
+        The table ``correlations``.
+    """
+    rows = records(frame)
+    for place, row in enumerate(rows):
+        value, low, high = (float(row[f"pearson{end}"]) for end in ("", "_low", "_high"))
+        axis.plot([value], [place], "o", markersize=4, color=HUES[0])
+        axis.plot([low, high], [place, place], color=HUES[0], linewidth=1.2)
+    axis.axvline(0, color=GREY, linewidth=0.5)
+    axis.set_xlim(-1.05, 1.05)
+    axis.set_yticks(
+        range(len(rows)),
+        [f"{clip(str(row['data_x']), 24)}\n{clip(str(row['data_y']), 24)}" for row in rows],
+    )
+    axis.invert_yaxis()
+    axis.set_xlabel("Pearson's r of what heads are worth, and its interval over examples")

@@ -10,7 +10,8 @@ from headtool.reports.contents.facts import alpha_of
 from headtool.reports.contents.heads import Heads
 from headtool.reports.contents.roles import HeadRoles, letter_of, role_name
 from headtool.reports.contents.run import Contents, records
-from headtool.reports.formats.style import GREY, new_figure
+from headtool.reports.formats.canvas import axes_on
+from headtool.reports.formats.style import GREY
 from headtool.reports.sections.scores import score_pair, scores_of
 from headtool.reports.wording.words import number, p_value
 
@@ -53,17 +54,27 @@ def _methods(contents: Contents) -> list[str]:
     return [str(name) for name in contents.table("role_survival")["method"].unique()]
 
 
-def survival_figure(contents: Contents) -> Figure:
-    """Heads of each role that each method keeps."""
+def survival_figure(contents: Contents, ax: Any = None) -> Figure:
+    """Heads of each role that each method keeps.
+
+    Parameters
+    ----------
+    contents
+        The run.
+    ax
+        As for `headtool.reports.formats.canvas.axes_on`: a row of axes for each method, a
+        column for each role.
+    """
     methods, roles = survival_shape(contents)
     width = max(2.2, min(7.5, 0.5 + 1.05 * roles))
-    figure, axes = new_figure(methods, roles, width=width, height=0.35 + 0.95 * methods)
+    figure, axes = axes_on(ax, methods, roles, width=width, height=0.35 + 0.95 * methods)
     draw_survival(contents, axes)
-    figure.supylabel("heads kept", fontsize=7)
+    if ax is None:
+        figure.supylabel("heads kept", fontsize=7)
     return figure
 
 
-def scores_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
+def scores_figure(contents: Contents, heads: Heads, roles: HeadRoles, ax: Any = None) -> Figure:
     """Two methods' scores of every head, relevance over confidence where both are there.
 
     Parameters
@@ -72,8 +83,10 @@ def scores_figure(contents: Contents, heads: Heads, roles: HeadRoles) -> Figure:
         The run.
     heads, roles
         Its heads, and their roles.
+    ax
+        As for `headtool.reports.formats.canvas.axes_on`.
     """
-    figure, axes = new_figure(width=3.4, height=2.9)
+    figure, axes = axes_on(ax, width=3.4, height=2.9)
     draw_scores(contents, heads, roles, axes[0][0])
     return figure
 

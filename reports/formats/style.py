@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headtool.reports.colours import DASHES, HUES, Look, look_of
 from headtool.reports.contents.run import Contents
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 __all__ = [
     "DYNAMICS_STYLE",
@@ -17,7 +14,6 @@ __all__ = [
     "WIDTH",
     "line_style",
     "method_style",
-    "new_figure",
 ]
 
 GREY = "#6F757C"
@@ -55,29 +51,6 @@ FIGURE_STYLE: Any = {
     "lines.linewidth": 1.4,
 }
 """Matplotlib settings of the figures of a run."""
-
-
-def new_figure(
-    rows: int = 1, columns: int = 1, *, width: float = WIDTH, height: float = 2.6
-) -> tuple[Figure, Any]:
-    """Make an empty figure and its axes.
-
-    Parameters
-    ----------
-    rows, columns
-        How many axes, below and beside each other.
-    width, height
-        Inches.
-
-    Returns
-    -------
-    tuple
-        The figure, and its axes as an array of `rows` x `columns`.
-    """
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height))
-    return figure, figure.subplots(rows, columns, squeeze=False)
 
 
 def method_style(contents: Contents, method: str) -> dict[str, Any]:

@@ -24,6 +24,7 @@ def test_every_example_is_tested() -> None:
     assert {path.stem for path in EXAMPLES.glob("*.py")} == {
         "compare_classifier",
         "prune_translation",
+        "wrap_model",
     }
 
 
@@ -48,3 +49,17 @@ def test_pruning_a_translation_model(capsys: pytest.CaptureFixture[str]) -> None
     assert [row.split()[0] for row in rows] == ["all", "enc-self", "dec-self", "cross"]
     assert "100%" not in rows[1]  # the last head of a layer stays
     assert found.settings["keep_one_per_layer"] is True
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::UserWarning", "ignore::DeprecationWarning")
+def test_wrapping_a_model_that_was_trained(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    found = example("wrap_model").main(tmp_path)
+    printed = capsys.readouterr().out
+    assert "memory:BertForSequenceClassification@" in printed
+    assert found.settings["whole"][found.settings["data"][0]]["accuracy"] > 0.8
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("curves.pdf", "heads.pdf", "overview.tex", "report.html")
+    }

@@ -52,6 +52,7 @@ REPORTS = (
     "sections",
     "formats",
     "writing",
+    "results",
 )
 
 

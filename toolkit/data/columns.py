@@ -13,6 +13,7 @@ from headtool.data.prompts import prompt_data
 from headtool.data.questions import question_data
 from headtool.data.tables import Table
 from headtool.data.tagged import tagged_data
+from headtool.data.tokens import token_data
 from headtool.errors import HeadtoolError, unknown
 
 __all__ = ["check_columns", "parse_columns", "text_data"]
@@ -21,6 +22,7 @@ _ROLES = (
     *("text", "text_a", "text_b", "label", "source", "target", "corrupted", "corrupted_b"),
     *("prompt", "answer", "wrong", "choices", "tokens", "tags"),
     *("question", "context", "answers", "image", "messages"),
+    *("input_ids", "labels", "attention_mask", "token_type_ids"),
 )
 _EXAMPLE = "text_a=premise,text_b=hypothesis,label=gold_label"
 
@@ -76,6 +78,15 @@ def _same(*roles: str) -> dict[str, str]:
 
 
 _LAYOUTS = (
+    _Layout(
+        frozenset({"input_ids", "labels", "attention_mask", "token_type_ids"}),
+        frozenset({"label"}),
+        "texts in token numbers need input_ids=NAME, and labels=NAME or label=NAME",
+        token_data,
+        (_same("input_ids"),),
+        both=frozenset({"input_ids"}),
+        apart=(frozenset({"labels"}), frozenset({"label"})),
+    ),
     _Layout(
         frozenset({"prompt", "messages", "answer", "wrong", "choices"}),
         frozenset({"label", "corrupted"}),
@@ -159,7 +170,8 @@ def parse_columns(text: str) -> dict[str, str]:
     ``wrong``, or with ``choices`` and ``label``, or in place of ``prompt`` a conversation,
     ``messages``; beside all of them ``corrupted``. Sentences with
     tags have ``tokens`` and ``tags``, questions about a text ``question``, ``context`` and
-    ``answers``, images ``image`` and ``label``.
+    ``answers``, images ``image`` and ``label``, texts in token numbers ``input_ids`` and
+    ``labels``.
 
     Raises
     ------
@@ -220,7 +232,7 @@ def text_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
     for translation. A column ``corrupted`` beside any of them holds the same text with what decides
     changed. ``tokens`` with ``tags`` (or ``ner_tags``) are sentences for token classification,
     ``question``, ``context`` and ``answers`` questions in SQuAD's form, ``image`` and ``label``
-    encoded images.
+    encoded images, ``input_ids`` with ``labels`` or ``label`` texts that are token numbers already.
 
     Parameters
     ----------

@@ -17,7 +17,15 @@ from headtool.data.drawing import Drawn, LimitOrder, check_limit, drawn_rows
 __all__ = ["Kind", "TextData"]
 
 Kind = Literal[
-    "classification", "translation", "text", "prompt", "choice", "tokens", "questions", "images"
+    "classification",
+    "translation",
+    "text",
+    "prompt",
+    "choice",
+    "tokens",
+    "questions",
+    "images",
+    "ids",
 ]
 
 _COLUMNS: dict[Kind, tuple[set[str], ...]] = {
@@ -48,6 +56,12 @@ _COLUMNS: dict[Kind, tuple[set[str], ...]] = {
         {"question", "context", "answers", "answerable"},
     ),
     "images": ({"image", "label"},),
+    "ids": tuple(
+        {"input_ids", *label, *mask, *types}
+        for label in ((), ("label",), ("labels",))
+        for mask in ((), ("attention_mask",))
+        for types in ((), ("token_type_ids",))
+    ),
 }
 
 
@@ -67,8 +81,10 @@ class TextData:
         ``label``: which of them is right, from 0), ``tokens`` (``tokens`` and ``tags``: JSON lists
         of strings of one length), ``questions`` (``question``, ``context`` and ``answers``: a JSON
         list of texts with their first characters; ``answerable``, ``yes`` or ``no``, where some
-        have no answer) or ``images`` (``image``: paths or data URIs, and ``label``). The first two
-        and prompts may have ``corrupted``: the same text with what decides changed, for
+        have no answer), ``images`` (``image``: paths or data URIs, and ``label``) or ``ids``
+        (``input_ids``: JSON lists of token numbers, optionally ``attention_mask`` and
+        ``token_type_ids``, with ``label`` or, as lists, ``labels``). The first two and prompts
+        may have ``corrupted``: the same text with what decides changed, for
         ``replacement=counterfactual``; beside ``text_b`` there is ``corrupted_b``.
         Prompts and choices may have ``messages`` in place of ``prompt``: a JSON list of objects
         with ``role`` and ``content``, which the model's chat template makes a prompt of.
@@ -114,6 +130,16 @@ class TextData:
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values())))
+
+    def __repr__(self) -> str:
+        columns = ", ".join(self.columns)
+        return f"<TextData {self.spec}: {len(self):,} rows of {self.kind} ({columns})>"
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Class or target of each row, as written; empty where rows have none."""
+        has = self.kind in ("classification", "images", "ids")
+        return self.columns.get("label", ()) if has else ()
 
     @property
     def name(self) -> str:

@@ -12,7 +12,7 @@ from headtool.data.tables import Table, as_cells
 from headtool.data.textfile import user_path
 from headtool.errors import HeadtoolError
 
-__all__ = ["hub_table"]
+__all__ = ["dataset_table", "hub_table"]
 
 # The split may carry a slice that itself holds a colon: validation[:200].
 _SPEC = re.compile(r"(?P<path>.+):(?P<split>[\w.+-]+(?:\[[^\]]*\])?)")
@@ -34,15 +34,33 @@ def hub_table(spec: str) -> Table:
     match = _SPEC.fullmatch(spec.removeprefix("hub:"))
     if match is None:
         raise HeadtoolError(f"{spec!r} lacks its split; write it like hub:glue/sst2:validation")
+    return dataset_table(_load(match["path"], match["split"], spec), repr(spec))
+
+
+def dataset_table(data: Any, source: str) -> Table:
+    """Give access to the columns of a `datasets.Dataset`.
+
+    Parameters
+    ----------
+    data
+        The data set, which stays as it is.
+    source
+        What to call it in messages.
+
+    Raises
+    ------
+    HeadtoolError
+        If it has no rows.
+    """
     import datasets
 
-    data = _load(match["path"], match["split"], spec).flatten()
+    data = data.with_format(None).flatten()
     if len(data) == 0:
-        raise HeadtoolError(f"{spec!r} has no rows; choose another split")
+        raise HeadtoolError(f"{source} has no rows; choose another split")
     features = data.features
 
     def place(index: int) -> str:
-        return f"{spec!r}, row {index + 1}"
+        return f"{source}, row {index + 1}"
 
     def cells(name: str, *, lists: bool = False) -> list[str | None]:
         feature = features[name]
@@ -54,7 +72,7 @@ def hub_table(spec: str) -> Table:
         names = feature.names if isinstance(feature, datasets.ClassLabel) else None
         return as_cells(data[name], name, place, label_names=names, lists=lists)
 
-    return Table(source=repr(spec), header=tuple(data.column_names), cells=cells, place=place)
+    return Table(source=source, header=tuple(data.column_names), cells=cells, place=place)
 
 
 def _load(path: str, split: str, spec: str) -> Any:

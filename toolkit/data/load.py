@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from headtool.data.drawing import LimitOrder, check_limit
 from headtool.data.fairseq_bin import fairseq_bin_data
 from headtool.data.hub import hub_table
 from headtool.data.images import image_folder
+from headtool.data.memory import HeldData, held_table, is_held
 from headtool.data.messages import quoted
 from headtool.data.questions import read_squad
 from headtool.data.tables import TABLE_READERS, Table
@@ -36,7 +38,7 @@ BUILTIN_DATA: dict[str, tuple[str, str, Kind]] = {
 
 
 def load_data(
-    spec: str,
+    spec: str | HeldData,
     *,
     columns: Mapping[str, str] | None = None,
     limit: int | None = None,
@@ -61,12 +63,15 @@ def load_data(
     ``test.de,test.en``                     two line-aligned files for translation
     ``fairseq-bin:DIR/test``                a split that fairseq-preprocess wrote
     ``hub:glue/sst2:validation``            a split from the Hugging Face hub or a local folder
+    a table in memory                       a pandas frame, a `datasets.Dataset`, or a list of
+                                            dictionaries; its name is ``memory:`` and the beginning
+                                            of its fingerprint
     ======================================  ========================================================
 
     Parameters
     ----------
     spec
-        The data set's name.
+        The data set's name, or the data itself.
     columns
         Role to column name for tables and hub data, as :func:`parse_columns` returns it.
     limit
@@ -99,8 +104,19 @@ def load_data(
     """
     check_limit(limit, limit_order)
     check_columns(columns or {})
-    data = _load(spec, columns or {})
+    data = _load(spec, columns or {}) if isinstance(spec, str) else _held(spec, columns or {})
     return data if limit is None else data.draw(limit, order=limit_order, seed=seed)
+
+
+def _held(rows: HeldData, columns: Mapping[str, str]) -> TextData:
+    """A table in memory, which is named by its content."""
+    if not is_held(rows):
+        raise HeadtoolError(
+            f"a {type(rows).__name__} is no data set; give a SPEC, a pandas DataFrame, a "
+            "datasets.Dataset or a list of dictionaries"
+        )
+    data = text_data(held_table(rows), columns, "memory")
+    return replace(data, spec=f"memory:{data.fingerprint[:8]}")
 
 
 def _load(spec: str, columns: Mapping[str, str]) -> TextData:
@@ -114,6 +130,8 @@ def _load(spec: str, columns: Mapping[str, str]) -> TextData:
         )
     if spec.startswith("builtin:"):
         return _builtin(spec)
+    if spec.startswith("memory:"):
+        raise HeadtoolError(f"{spec} was a table in memory; give the table itself")
     if spec.startswith("fairseq-bin:"):
         return fairseq_bin_data(spec)
     if _is_pair(spec):

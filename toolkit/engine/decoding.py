@@ -26,8 +26,9 @@ from headtool.models.base import ModelAdapter
 from headtool.models.batching import length_buckets
 from headtool.models.examples import Examples
 from headtool.models.generation import Gates, Generator
-from headtool.progress import Progress, silent
+from headtool.progress import ProgressLike, silent
 from headtool.results.hypotheses import Hypotheses
+from headtool.results.progress_bar import shown
 from headtool.searching import Search
 from headtool.work import Passes
 
@@ -44,7 +45,7 @@ def translate(
     rescale: bool = False,
     store: UnitStore | None = None,
     execute: Executor = in_turn,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
     fast: bool = True,
 ) -> Hypotheses:
     """Translate a data set with the whole model and with every masked model.
@@ -69,7 +70,7 @@ def translate(
     execute
         Who runs the units.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
     fast
         Take over what masks leave as it was; else decode every mask from scratch. The hypotheses
         are the same.
@@ -95,7 +96,7 @@ def translate(
 
     def prepare() -> Callable[[Unit], UnitResult]:
         gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
-        fill = (replacement or Zero()).fit(model, examples, progress)
+        fill = (replacement or Zero()).fit(model, examples, shown(progress))
         decode = partial(_decoded, model, decoder, examples, gates, fill, fast=fast)
         return Stepping(decode, _joined, model, examples, "translate")
 

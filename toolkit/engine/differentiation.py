@@ -22,7 +22,7 @@ from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_
 from headtool.heads import AttentionSite, Sites
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
-from headtool.progress import Progress, silent
+from headtool.progress import ProgressLike, silent
 from headtool.work import Passes
 
 __all__ = ["Gradients", "Layers", "Rules", "differentiate"]
@@ -78,7 +78,7 @@ def differentiate(
     rules: Rules = contextlib.nullcontext,
     layers: Layers | None = None,
     execute: Executor = in_turn,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> Gradients:
     """Differentiate every example's loss with one backward pass a batch.
 
@@ -103,7 +103,7 @@ def differentiate(
     execute
         Who runs the units, a batch each.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Raises
     ------
@@ -180,8 +180,9 @@ def _gradients(
         model.intercept(gated, batch),
     ):
         result = finite_forward(model, batch, examples)
+        total = result.losses.sum()
     seen = [*outputs.values(), *(output for _, output in uses)]
-    gradients = torch.autograd.grad(result.losses.sum(), seen, allow_unused=True)
+    gradients = torch.autograd.grad(total, seen, allow_unused=True)
     found = {name: np.zeros((len(batch), model.sites.n_heads)) for name in _PER_HEAD}
     for site, gradient in zip(outputs, gradients, strict=False):
         real = batch.queries[site.kind].real

@@ -23,8 +23,9 @@ from headtool.heads import AttentionSite, HeadMask
 from headtool.models.answers import gathered, spread
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples, Forward
-from headtool.progress import Progress, silent
+from headtool.progress import ProgressLike, silent
 from headtool.results.outcomes import Outcomes
+from headtool.results.progress_bar import shown
 
 __all__ = ["evaluate"]
 
@@ -46,7 +47,7 @@ def evaluate(
     divergence: bool = False,
     store: UnitStore | None = None,
     execute: Executor = in_turn,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> Outcomes:
     """Run the whole model and every masked model over a data set.
 
@@ -80,7 +81,7 @@ def evaluate(
     execute
         Who runs the units.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Returns
     -------
@@ -111,7 +112,7 @@ def evaluate(
             model,
             rows,
             [mask_gates(mask, model, rescale=rescale) for mask in masks],
-            filled.fit(model, rows, progress),
+            filled.fit(model, rows, shown(progress)),
             first_position=not filled.aligned,
             chained=chained,
             divergence=divergence,

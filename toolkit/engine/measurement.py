@@ -20,7 +20,7 @@ from headtool.metrics.base import Metric
 from headtool.metrics.translation import BLEU, TranslationMetric
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
-from headtool.progress import Progress, silent
+from headtool.progress import ProgressLike, silent
 from headtool.results.hypotheses import Hypotheses
 from headtool.results.outcomes import Outcomes
 
@@ -87,7 +87,7 @@ class Measure(Protocol):
         replacement: Replacement | None = None,
         rescale: bool = False,
         execute: Executor = in_turn,
-        progress: Progress = silent,
+        progress: ProgressLike = silent,
     ) -> Measured:
         """Run the whole model and every masked one as a metric needs it; see `measure`."""
         ...
@@ -105,7 +105,7 @@ def measure(
     chained: bool | None = False,
     store: UnitStore | None = None,
     execute: Executor = in_turn,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> Measured:
     """Run the whole model and every masked one as a metric needs it.
 

@@ -18,7 +18,7 @@ from headtool.engine.units import Executor, Unit, UnitResult, cut, in_order, in_
 from headtool.heads import AttentionSite
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples
-from headtool.progress import Progress, silent
+from headtool.progress import ProgressLike, silent
 from headtool.work import Passes
 
 __all__ = ["Statistic", "Summary", "observe"]
@@ -80,7 +80,7 @@ def observe(
     statistics: Sequence[Statistic],
     *,
     execute: Executor = in_turn,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> None:
     """Stream a data set's attention into `statistics`; one site of one batch is held at a time.
 
@@ -95,7 +95,7 @@ def observe(
     execute
         Who runs the units, a batch each.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Examples
     --------

@@ -15,7 +15,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.progress import Counter, Progress, counted, silent
+from headtool.progress import Counter, ProgressLike, counted, silent
+from headtool.results.progress_bar import shown
 
 __all__ = [
     "MASKS_PER_UNIT",
@@ -155,7 +156,7 @@ def run_units(
     label: str,
     execute: Executor = in_turn,
     store: Store | None = None,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
     work: Callable[[Unit], float] = lambda unit: 0.0,
 ) -> Iterator[tuple[Unit, UnitResult]]:
     """Yield all units with their results: first those that are kept, then as they are finished.
@@ -173,11 +174,11 @@ def run_units(
     store
         Keeps finished units; those that it has already are not computed again.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
     work
         Token-passes of a unit; see `headtool.work`.
     """
-    missing = []
+    progress, missing = shown(progress), []
     for unit in units:
         kept = store.load(unit) if store else None
         if kept is None:
@@ -189,10 +190,10 @@ def run_units(
     if not missing:
         return
     done = execute(missing, prepare())
-    shown = counted(
+    reported = counted(
         progress, done, total=len(missing), label=label, work=lambda item: work(item[0])
     )
-    for unit, result in shown:
+    for unit, result in reported:
         if store:
             store.save(unit, result)
         yield unit, result

@@ -30,7 +30,9 @@ from headtool.methods.screening import screen_heads
 from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import ModelAdapter
-from headtool.progress import Progress, labelled, silent
+from headtool.progress import ProgressLike, labelled, silent
+from headtool.reports.contents.held import Held
+from headtool.reports.results import EffectPlots
 from headtool.results.folders import check_output
 from headtool.results.outcomes import Outcomes
 from headtool.results.runs import site_frame, write_run
@@ -44,8 +46,8 @@ if TYPE_CHECKING:
 __all__ = ["Ablation", "ablate"]
 
 
-@dataclass(frozen=True, eq=False)
-class Ablation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Ablation(EffectPlots):
     """What closing heads does to a model; `headtool.test` says what of it is more than chance.
 
     Attributes
@@ -118,6 +120,12 @@ class Ablation:
         """Return sacreBLEU's signature of the outcomes; None for metrics that have none."""
         return metric.signature if isinstance(metric, TranslationMetric) else None
 
+    def held(self) -> Held:
+        """Return what its run directory holds, for its report."""
+        best = {} if self.best is None else {"best": self.best}
+        tables = {"ablation": self.frame, **best, **self._beside_tables()}
+        return Held({"ablate": self.source}, tables)
+
     def document(self) -> dict[str, Any]:
         """Return the ablation as JSON can hold it, in the format ``headtool/ablation/1``."""
         return {
@@ -163,7 +171,7 @@ def ablate(
     force: bool = False,
     command: str = "",
     workers: WorkersLike = None,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> Ablation:
     """Close heads one at a time, or all but one of a site, and keep every outcome.
 
@@ -220,7 +228,7 @@ def ablate(
     workers
         How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Raises
     ------

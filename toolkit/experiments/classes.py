@@ -81,7 +81,7 @@ def _missing(part: Examples, other: Examples) -> dict[str, int]:
     if not part.classes or not other.classes:
         return {}
     here = {row["target"] for row in part.rows}
-    labels = zip(other.rows, other.data.columns["label"], strict=True)
+    labels = zip(other.rows, other.data.labels, strict=True)
     return Counter(label.strip() for row, label in labels if row["target"] not in here)
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from headtool.analysis.comparison import Comparison
 from headtool.experiments.comparison_plan import comparison_plan, scoring_passes
 from headtool.experiments.drawing import draw
 from headtool.experiments.evaluating import evaluate_chosen
@@ -21,7 +20,8 @@ from headtool.experiments.stages import SharedOutcomes, stages
 from headtool.experiments.subsampling import subsample
 from headtool.experiments.tabulating import further_tables, manifest_of, settings_of, tabulate
 from headtool.models.base import ModelAdapter
-from headtool.progress import Progress, silent
+from headtool.progress import ProgressLike, silent
+from headtool.reports.results import Comparison
 from headtool.reports.writing import add_report
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run
@@ -42,7 +42,7 @@ def compare(
     force: bool = False,
     command: str = "",
     workers: WorkersLike = None,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
     **options: Any,
 ) -> Comparison:
     """Compare scoring methods on one model: what they keep, what that costs, and if they agree.
@@ -76,7 +76,7 @@ def compare(
     workers
         How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
     options
         Fields of `Request`, such as ``methods`` or ``steps``, which replace those of `request`.
 
@@ -127,7 +127,7 @@ def curve(
     force: bool = False,
     command: str = "",
     workers: WorkersLike = None,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
     **options: Any,
 ) -> Comparison:
     """Draw pruning curves: what is left of the metric as each method removes heads.
@@ -177,7 +177,7 @@ def run_comparison(
     force: bool = False,
     command: str = "",
     workers: WorkersLike = None,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
     shared: SharedOutcomes | None = None,
 ) -> Comparison:
     """Run all stages that are not finished yet, and write the run and its report.

@@ -34,7 +34,11 @@ from headtool.masks.singles import single_masks
 from headtool.metrics import metric_of_run
 from headtool.metrics.base import Metric
 from headtool.models.base import ModelAdapter
-from headtool.progress import Progress, labelled, silent
+from headtool.progress import ProgressLike, labelled, silent
+from headtool.reports.contents.held import Held
+from headtool.reports.formats.canvas import one_axes
+from headtool.reports.formats.relation_figures import draw_coefficients
+from headtool.reports.results import Reported
 from headtool.results.outcomes import Outcomes
 from headtool.results.scores import json_rows
 from headtool.schema import TABLES
@@ -43,14 +47,15 @@ from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 __all__ = ["Correlation", "correlate", "correlate_runs"]
 
 _Measured = tuple[str, Outcomes, Metric]
 
 
-@dataclass(frozen=True, eq=False)
-class Correlation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Correlation(Reported):
     """How far the importance of heads agrees between data sets.
 
     Attributes
@@ -67,6 +72,27 @@ class Correlation:
     frame: pd.DataFrame
     replication: pd.DataFrame
     provenance: Mapping[str, Any]
+
+    folder = None
+
+    def held(self) -> Held:
+        """Return the tables as the run of a comparison holds them, for a report."""
+        return Held(
+            {"correlate": dict(self.provenance)},
+            {"correlations": self.frame, "replication": self.replication},
+        )
+
+    def plot_coefficients(self, ax: Any = None) -> Figure:
+        """Draw the correlation of each pair of data sets, with its interval over examples.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; None makes a figure.
+        """
+        figure, axis = one_axes(ax)
+        draw_coefficients(axis, self.frame)
+        return figure
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -98,7 +124,7 @@ def correlate(
     batch_tokens: int | None = 4096,
     seed: int = 0,
     workers: WorkersLike = None,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> Correlation:
     """Correlate what single heads are worth on two or more data sets.
 
@@ -134,7 +160,7 @@ def correlate(
     workers
         How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Raises
     ------

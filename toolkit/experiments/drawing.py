@@ -94,8 +94,7 @@ def draw(
 def _plan(setup: Setup, found: Findings, family: Family, methods: int) -> DrawPlan | None:
     """The plan for the heads of a family."""
     data, examples = setup.split.first.data, len(setup.split.first)
-    labelled = data.kind in ("classification", "images")
-    labels = data.columns["label"] if labelled else [""] * examples
+    labels = data.labels or [""] * examples
     (shown,) = (
         line for line in found.lines if line.kind == family.kind and line.method == "random"
     )

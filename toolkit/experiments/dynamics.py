@@ -19,8 +19,16 @@ from headtool.experiments.stages import stages
 from headtool.heads import Kind
 from headtool.methods import get_method
 from headtool.methods.base import Method
-from headtool.progress import Progress, silent
-from headtool.reports.formats.dynamics_figure import check_figure, write_dynamics_figure
+from headtool.progress import ProgressLike, silent
+from headtool.reports.contents.held import Held
+from headtool.reports.formats.canvas import one_axes
+from headtool.reports.formats.dynamics_figure import (
+    check_figure,
+    draw_checkpoint_curves,
+    draw_rank_stability,
+    write_dynamics_figure,
+)
+from headtool.reports.results import Reported
 from headtool.results.folders import check_output, unfinished_folder
 from headtool.results.runs import write_run
 from headtool.results.scores import json_rows
@@ -31,14 +39,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     import pandas as pd
+    from matplotlib.figure import Figure
 
 __all__ = ["Dynamics", "dynamics"]
 
 _FIGURE = "figure"
 
 
-@dataclass(frozen=True, eq=False)
-class Dynamics:
+@dataclass(frozen=True, eq=False, repr=False)
+class Dynamics(Reported):
     """Heads over the checkpoints of a training run.
 
     Attributes
@@ -84,6 +93,35 @@ class Dynamics:
             "rank_stability": self.rank_stability,
         }
 
+    def held(self) -> Held:
+        """Return what its run directory holds, for its report."""
+        return Held({"dynamics": dict(self.provenance)}, self.tables)
+
+    def plot_curves(self, ax: Any = None) -> Figure:
+        """Draw the pruning curve of each checkpoint.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; None makes a figure.
+        """
+        figure, axis = one_axes(ax)
+        draw_checkpoint_curves(axis, self.tables, self.metric)
+        axis.legend()
+        return figure
+
+    def plot_rank_stability(self, ax: Any = None) -> Figure:
+        """Draw how far the ranks at each checkpoint correlate with those at the last.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; None makes a figure.
+        """
+        figure, axis = one_axes(ax)
+        draw_rank_stability(axis, self.tables)
+        return figure
+
     def document(self) -> dict[str, Any]:
         """Return the tables as JSON can hold them, in the format ``headtool/dynamics/1``."""
         return {
@@ -117,7 +155,7 @@ def dynamics(
     force: bool = False,
     command: str = "",
     workers: WorkersLike = None,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> Dynamics:
     """Follow heads over training: their scores, what pruning costs, and how stable their ranks are.
 
@@ -167,7 +205,7 @@ def dynamics(
     workers
         How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Raises
     ------

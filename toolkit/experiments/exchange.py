@@ -28,9 +28,10 @@ from headtool.methods.base import Method
 from headtool.methods.saved import saved_method
 from headtool.models.base import ModelAdapter
 from headtool.reading import read_file
+from headtool.reports.results import HeadScores
 from headtool.results.folders import check_output
 from headtool.results.runs import Run, site_frame, write_run
-from headtool.results.scores import HeadScores, score_frame
+from headtool.results.scores import score_frame
 from headtool.results.versions import versions
 
 if TYPE_CHECKING:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from headtool.builtin.planted import planted_seed
 from headtool.data import TextData, load_data
 from headtool.data.drawing import Drawn, LimitOrder, check_limit, drawn_rows
+from headtool.data.memory import is_held
 from headtool.errors import HeadtoolError
 from headtool.experiments.classes import class_notes
 from headtool.models.source import ModelSource
@@ -19,6 +20,7 @@ from headtool.results.runs import read_run
 if TYPE_CHECKING:
     import pandas as pd
 
+    from headtool.data.memory import HeldData
     from headtool.metrics.base import Metric
     from headtool.models.base import ModelAdapter
     from headtool.models.examples import Examples
@@ -31,6 +33,8 @@ __all__ = [
     "ModelSource",
     "encode",
     "fitted",
+    "held",
+    "held_list",
     "name_of",
     "open_model",
     "open_outcomes",
@@ -51,17 +55,49 @@ class DataSource:
     Attributes
     ----------
     spec
-        The SPEC; None for the built-in set of a built-in model.
+        The SPEC, or a table in memory; None for the built-in set of a built-in model.
     columns
-        Which column of the file is which, such as ``{"text": "sentence"}``.
+        Which column of the table is which, such as ``{"text": "sentence"}``.
     """
 
-    spec: str | None = None
+    spec: str | HeldData | None = None
     columns: Mapping[str, str] | None = None
 
 
-DataLike = TextData | DataSource | str
-"""A data set, or a SPEC with or without how to read it."""
+DataLike: TypeAlias = "TextData | DataSource | HeldData | str"
+"""A data set, or a SPEC or a table in memory with or without how to read it."""
+
+
+def held(data: DataLike | None) -> TextData | DataSource | str | None:
+    """Read a table in memory; what has a SPEC is left as it is.
+
+    Parameters
+    ----------
+    data
+        What a user gave; None where nothing was given.
+
+    Raises
+    ------
+    HeadtoolError
+        If it is no data set.
+    """
+    if isinstance(data, DataSource):
+        spec, columns = data.spec, data.columns
+        return data if isinstance(spec, str | None) else load_data(spec, columns=columns)
+    return data if isinstance(data, TextData | str | None) else load_data(data)
+
+
+def held_list(data: DataLike | Sequence[DataLike] | None) -> list[DataLike | None]:
+    """Tell one data set from several: a list of dictionaries is one.
+
+    Parameters
+    ----------
+    data
+        What a user gave.
+    """
+    if data is None or isinstance(data, TextData | DataSource | str) or is_held(data):
+        return [cast("DataLike | None", data)]
+    return [*cast("Sequence[DataLike]", data)]
 
 
 def open_model(model: ModelAdapter | ModelSource | str) -> ModelAdapter:
@@ -70,12 +106,15 @@ def open_model(model: ModelAdapter | ModelSource | str) -> ModelAdapter:
     Raises
     ------
     HeadtoolError
-        As `headtool.load_model` does.
+        As `headtool.load_model` does, or if it is a model of another kind.
     """
     from headtool.models import load_source
+    from headtool.models.base import ModelAdapter
 
     if isinstance(model, str):
         model = ModelSource(model)
+    if not isinstance(model, ModelSource | ModelAdapter):
+        raise _no_model(model)
     return load_source(model) if isinstance(model, ModelSource) else model
 
 
@@ -107,13 +146,17 @@ def read_data(
     HeadtoolError
         If it cannot be read, or none is named and the model has no built-in one.
     """
+    data = held(data)
     if isinstance(data, TextData):
         check_limit(limit, limit_order)
         return data if limit is None else data.draw(limit, order=limit_order, seed=seed)
     source = data if isinstance(data, DataSource) else DataSource(data)
     spec = source.spec
+    assert isinstance(spec, str | None)  # no table is left
     if spec is None:
-        name = model if isinstance(model, str) else model.spec
+        name = model if isinstance(model, str) else getattr(model, "spec", None)
+        if name is None:
+            raise _no_model(model)
         known = _builtin_data(name)
         if known is None:
             if not hasattr(model, "sites"):  # whether the model exists comes before its data
@@ -125,6 +168,13 @@ def read_data(
             )
         spec = known
     return load_data(spec, columns=source.columns, limit=limit, limit_order=limit_order, seed=seed)
+
+
+def _no_model(model: object) -> HeadtoolError:
+    return HeadtoolError(
+        f"a {type(model).__name__} is no model of headtool; give a SPEC, or "
+        "headtool.wrap(model, tokenizer)"
+    )
 
 
 def _builtin_data(model: str) -> str | None:

@@ -18,7 +18,8 @@ from headtool.heads import Sites
 from headtool.methods.base import Method
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
-from headtool.progress import Progress
+from headtool.progress import ProgressLike
+from headtool.results.progress_bar import shown
 from headtool.results.scores import json_rows
 from headtool.schema import TABLES
 from headtool.work import Passes, Phase
@@ -292,7 +293,7 @@ class Planned(Exception):  # noqa: N818 - no error
 
 
 def begin(
-    progress: Progress, plan: Plan, model: ModelAdapter, data: Examples | None = None
+    progress: ProgressLike, plan: Plan, model: ModelAdapter, data: Examples | None = None
 ) -> Meter:
     """Tell the plan to whoever shows progress, and count the work against it from here on.
 
@@ -311,6 +312,7 @@ def begin(
     Meter
         Progress for everything that the command does.
     """
+    progress = shown(progress)
     told: Callable[..., None] | None = getattr(progress, "planned", None)
     if told is not None:
         told(plan, lambda: plan if data is None else plan.timed(model, data))
@@ -334,6 +336,5 @@ def _speed(model: ModelAdapter, examples: Examples) -> float:
 
 def _once(model: ModelAdapter, examples: Examples, index: Any) -> float:
     started = time.perf_counter()
-    result = model.forward(model.collate(examples, index))
-    float(result.losses.sum())  # until it is there, also on a GPU
+    float(model.forward(model.collate(examples, index)).losses.sum())  # waits for a GPU, too
     return float(examples.lengths[index].sum()) / (time.perf_counter() - started)

@@ -28,6 +28,7 @@ from headtool.experiments.inputs import (
     DataSource,
     ModelSource,
     encode,
+    held,
     open_model,
     read_data,
 )
@@ -39,11 +40,12 @@ from headtool.experiments.worth import Candidate, curve_frame, worth_frame
 from headtool.heads import HeadMask
 from headtool.masks.selection import UNITS
 from headtool.models.base import ModelAdapter
-from headtool.progress import Progress, silent
+from headtool.progress import ProgressLike, silent
 from headtool.pruning.onnx import check_exportable
 from headtool.pruning.rescaling import least_squares_scales
 from headtool.pruning.smaller import bake as bake_model
 from headtool.pruning.smaller import prune as prune_model
+from headtool.results.display import Tabled
 from headtool.results.folders import check_output
 from headtool.results.scores import json_rows
 from headtool.schema import TABLES
@@ -55,8 +57,8 @@ if TYPE_CHECKING:
 __all__ = ["Pruning", "prune"]
 
 
-@dataclass(frozen=True, eq=False)
-class Pruning:
+@dataclass(frozen=True, eq=False, repr=False)
+class Pruning(Tabled):
     """A smaller model, and what it saves and costs.
 
     Attributes
@@ -157,7 +159,7 @@ def prune(
     private: bool = False,
     command: str = "",
     workers: WorkersLike = None,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> Pruning:
     """Remove heads from a model for good; the given model stays as it is.
 
@@ -233,7 +235,7 @@ def prune(
     workers
         How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Raises
     ------
@@ -261,6 +263,7 @@ def prune(
     if rescale not in (None, "least-squares"):
         raise unknown("rescaling", str(rescale), ["least-squares"])
     recovery = Recovery(steps=steps, lr=lr, batch_size=batch_size, lora=lora)
+    data, finetune = held(data), held(finetune)
     on_data = data is not None and not (isinstance(data, DataSource) and data.spec is None)
     fits = replace is not None or finetune is not None
     check_fitting(replace, recovery, finetune=finetune is not None, rescale=rescale, bake=bake)
@@ -386,9 +389,9 @@ def prune(
     return dataclasses.replace(result, place=made.write(to))
 
 
-def _spec(data: DataLike | None) -> str | None:
+def _spec(data: DataLike | None) -> object:
     """The SPEC of a data set."""
-    return data if isinstance(data, str) else getattr(data, "spec", None)
+    return getattr(data, "spec", data)
 
 
 def _check_unit(unit: str, mask: object) -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from headtool.methods.base import Method
-    from headtool.results.scores import HeadScores
+    from headtool.reports.results import HeadScores
 
 __all__ = ["Variant", "asked_variants", "check_replacements", "side_by_side"]
 

@@ -30,8 +30,8 @@ from headtool.masks.curves import CurveMasks, layers_of
 from headtool.masks.order import Family, tied_closed
 from headtool.metrics.base import Metric
 from headtool.progress import labelled
+from headtool.reports.results import HeadScores
 from headtool.results.outcomes import Outcomes
-from headtool.results.scores import HeadScores
 from headtool.schema import TABLES
 
 if TYPE_CHECKING:

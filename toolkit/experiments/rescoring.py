@@ -13,7 +13,8 @@ from headtool.attention.closing import closing
 from headtool.heads import HeadMask
 from headtool.masks.order import Family
 from headtool.models.base import ModelAdapter
-from headtool.results.scores import HeadScores, score_frame
+from headtool.reports.results import HeadScores
+from headtool.results.scores import score_frame
 
 __all__ = ["STEPS", "iterative_order", "removal_scores"]
 

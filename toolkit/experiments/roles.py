@@ -21,6 +21,7 @@ from headtool.experiments.inputs import (
     ModelSource,
     encode,
     fitted,
+    held,
     open_model,
     read_data,
 )
@@ -31,7 +32,9 @@ from headtool.models.examples import Examples
 from headtool.models.pieces import Pieces
 from headtool.patterns.counting import COMMON_TYPES, count_roles, request_roles
 from headtool.patterns.parses import Parse, encode_treebank
-from headtool.progress import Progress, silent
+from headtool.progress import ProgressLike, silent
+from headtool.reports.contents.held import Held
+from headtool.reports.results import HeadPlots
 from headtool.results.folders import check_output
 from headtool.results.runs import site_frame, write_run
 from headtool.results.scores import json_rows
@@ -46,8 +49,8 @@ __all__ = ["Roles", "roles", "roles_of_run"]
 _LOG = logging.getLogger("headtool")
 
 
-@dataclass(frozen=True, eq=False)
-class Roles:
+@dataclass(frozen=True, eq=False, repr=False)
+class Roles(HeadPlots):
     """Roles of a model's heads.
 
     Attributes
@@ -72,6 +75,11 @@ class Roles:
     def notes(self) -> tuple[str, ...]:
         """What a reader must know, one line each."""
         return tuple(self.provenance["notes"])
+
+    def held(self) -> Held:
+        """Return what its run directory holds, for its report."""
+        survival = {} if self.survival is None else {"role_survival": self.survival}
+        return Held({"roles": dict(self.provenance)}, {"roles": self.frame, **survival})
 
     def document(self) -> dict[str, Any]:
         """Return the tables as JSON can hold them, in the format ``headtool/roles/1``."""
@@ -105,7 +113,7 @@ def roles(
     force: bool = False,
     command: str = "",
     workers: WorkersLike = None,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> Roles:
     """Say what self-attention heads do: follow positions, syntax, rare tokens and the like.
 
@@ -160,7 +168,7 @@ def roles(
     workers
         How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Raises
     ------
@@ -179,6 +187,7 @@ def roles(
     (['separator'], 32)
     """
     survivors = _comparison(kept)
+    data = held(data)
     spec = data.spec if isinstance(data, DataSource) else data
     if treebank and spec is not None:
         raise HeadtoolError("`treebank` and `data` exclude each other; leave one out")

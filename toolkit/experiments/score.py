@@ -34,10 +34,12 @@ from headtool.methods.base import Method, Reader
 from headtool.methods.sharing import SharedPasses
 from headtool.metrics import metric_of_model
 from headtool.models.base import ModelAdapter
-from headtool.progress import Progress, silent
+from headtool.progress import ProgressLike, silent
+from headtool.reports.contents.held import Held
+from headtool.reports.results import HeadPlots, HeadScores
 from headtool.results.folders import check_output
 from headtool.results.runs import site_frame, write_run
-from headtool.results.scores import HeadScores, joined_scores, json_rows, scores_document
+from headtool.results.scores import joined_scores, json_rows, scores_document
 from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
@@ -49,8 +51,8 @@ __all__ = ["Scoring", "score"]
 _LOG = logging.getLogger("headtool")
 
 
-@dataclass(frozen=True)
-class Scoring:
+@dataclass(frozen=True, repr=False)
+class Scoring(HeadPlots):
     """Scores of one model's heads by one or more methods.
 
     Attributes
@@ -79,6 +81,13 @@ class Scoring:
     def frame(self) -> pd.DataFrame:
         """The scores of all methods, a row per method and head; see `HeadScores.frame`."""
         return joined_scores([result.frame for result in self.results])
+
+    def held(self) -> Held:
+        """Return what its run directory holds, for its report."""
+        return Held(
+            {result.method: dict(result.provenance) for result in self.results},
+            {"scores": self.frame},
+        )
 
     @cached_property
     def replacements(self) -> dict[str, pd.DataFrame]:
@@ -114,7 +123,7 @@ def score(
     force: bool = False,
     command: str = "",
     workers: WorkersLike = None,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> Scoring:
     """Score the attention heads of a model with one or more methods.
 
@@ -161,7 +170,7 @@ def score(
     workers
         How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Raises
     ------

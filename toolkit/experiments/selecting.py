@@ -26,7 +26,7 @@ from headtool.methods.sharing import SharedPasses
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.progress import labelled, phase
-from headtool.results.scores import HeadScores
+from headtool.reports.results import HeadScores
 
 __all__ = ["Chosen", "Closed", "Roster", "ScoringRound", "choose", "choose_once"]
 

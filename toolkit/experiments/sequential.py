@@ -25,7 +25,9 @@ from headtool.heads import Head, Kind
 from headtool.masks.singles import Ablated
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
-from headtool.progress import Progress, counted, silent
+from headtool.progress import Progress, ProgressLike, counted, silent
+from headtool.reports.contents.held import Held
+from headtool.reports.results import EffectPlots
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run
 from headtool.results.scores import json_rows
@@ -39,8 +41,8 @@ __all__ = ["Decider", "SequentialAblation", "ablate_sequentially", "ablate_until
 _BLOCK = 64  # examples between two looks
 
 
-@dataclass(frozen=True, eq=False)
-class SequentialAblation:
+@dataclass(frozen=True, eq=False, repr=False)
+class SequentialAblation(EffectPlots):
     """Verdicts on heads, each from as many examples as it took.
 
     Attributes
@@ -59,6 +61,10 @@ class SequentialAblation:
     share: float
     provenance: Mapping[str, Any]
     folder: Path | None = None
+
+    def held(self) -> Held:
+        """Return what its run directory holds, for its report."""
+        return Held({"sequential": dict(self.provenance)}, {"sequential": self.frame})
 
     def document(self) -> dict[str, Any]:
         """Return the verdicts as JSON can hold them, in the format ``headtool/tests/1``."""
@@ -84,7 +90,7 @@ def ablate_sequentially(
     force: bool = False,
     command: str = "",
     workers: WorkersLike = None,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> SequentialAblation:
     """Stop each head of a classifier as soon as its verdict is clear, by anytime-valid tests.
 
@@ -119,7 +125,7 @@ def ablate_sequentially(
     workers
         How many processes run the units of work, or a `headtool.Workers`; None: this one alone.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Raises
     ------
@@ -230,7 +236,7 @@ def ablate_until_decided(
     execute
         Runs the units of work.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Returns
     -------

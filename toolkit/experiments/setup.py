@@ -12,15 +12,14 @@ from typing import Any, Literal
 
 from headtool.analysis.role_runs import SavedRoles, check_roles, read_roles
 from headtool.analysis.subsampling import LEAST_EXAMPLES
-from headtool.data import TextData
 from headtool.engine.measurement import Measures, check_data, resolve
 from headtool.engine.provenance import provenance
 from headtool.engine.replacement import Replacement, replacement
 from headtool.errors import HeadtoolError
 from headtool.experiments.inputs import (
     DataLike,
-    DataSource,
     ModelSource,
+    held_list,
     open_model,
     read_data,
 )
@@ -160,11 +159,10 @@ def set_up(
         )
     filled = replacement(request.replacement, seed=request.seed)
     known = read_roles(Path(roles)) if isinstance(roles, str | Path) else roles
-    given = [data] if data is None or isinstance(data, TextData | DataSource | str) else list(data)
     read = partial(
         read_data, limit=request.limit, limit_order=request.limit_order, seed=request.seed
     )
-    texts = [read(each, model) for each in given]
+    texts = [read(each, model) for each in held_list(data)]
     selecting = None if select_data is None else read(select_data, model)
     for one in replicates:
         if not isinstance(one, ModelAdapter):

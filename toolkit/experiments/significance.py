@@ -29,6 +29,9 @@ from headtool.experiments.replacements import check_replacements
 from headtool.heads import Kind
 from headtool.metrics import metric_of_run
 from headtool.metrics.base import Metric
+from headtool.reports.contents.held import Held
+from headtool.reports.results import EffectPlots
+from headtool.results.display import Tabled
 from headtool.results.outcomes import Outcomes, replacements_of
 from headtool.results.scores import json_rows
 from headtool.schema import TABLES
@@ -39,8 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["CompatVerdicts", "Verdicts", "test", "test_as"]
 
 
-@dataclass(frozen=True, eq=False)
-class Verdicts:
+@dataclass(frozen=True, eq=False, repr=False)
+class Verdicts(EffectPlots):
     """What outcomes say about every head.
 
     Attributes
@@ -68,10 +71,19 @@ class Verdicts:
     beside: Mapping[str, HeadTests] = field(default_factory=dict)
     agreement: pd.DataFrame | None = None
 
+    folder = None
+
     @property
     def replacements(self) -> dict[str, HeadTests]:
         """All tests by what closed heads put out, the first included."""
         return {self.provenance["settings"]["replacement"]: self.tests, **self.beside}
+
+    def held(self) -> Held:
+        """Return the tests as the run of a comparison holds them, for a report."""
+        spec = self.provenance["data"]["spec"]
+        return Held(
+            {"ablate": dict(self.provenance)}, {"tests": self.tests.frame.assign(data=spec)}
+        )
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -99,8 +111,8 @@ class Verdicts:
         }
 
 
-@dataclass(frozen=True, eq=False)
-class CompatVerdicts:
+@dataclass(frozen=True, eq=False, repr=False)
+class CompatVerdicts(Tabled):
     """What another tool would say about every head.
 
     Attributes

@@ -15,9 +15,10 @@ from headtool.experiments.planning import Plan, begin
 from headtool.heads import HeadMask
 from headtool.masks.selection import from_file
 from headtool.models.base import ModelAdapter
-from headtool.progress import Progress, silent
+from headtool.progress import ProgressLike, silent
 from headtool.pruning.smaller import prune
 from headtool.pruning.speed import WORKS, check_sizes, contenders, measure_speed, timed_passes
+from headtool.results.display import Tabled
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run
 from headtool.results.scores import json_rows
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["Speed", "speed"]
 
 
-@dataclass(frozen=True, eq=False)
-class Speed:
+@dataclass(frozen=True, eq=False, repr=False)
+class Speed(Tabled):
     """Latency and throughput of a model whole, with heads masked, and without them.
 
     Attributes
@@ -71,7 +72,7 @@ def speed(
     out: Path | str | None = None,
     force: bool = False,
     command: str = "",
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> Speed:
     """Time a model whole, with heads masked, and without them.
 
@@ -106,7 +107,7 @@ def speed(
     command
         The command line that makes the run again, for its manifest.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Raises
     ------

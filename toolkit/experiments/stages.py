@@ -22,10 +22,10 @@ from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
+from headtool.reports.results import HeadScores
 from headtool.results.folders import holds_work
 from headtool.results.outcomes import Outcomes
 from headtool.results.runs import read_run, write_run
-from headtool.results.scores import HeadScores
 from headtool.searching import Search
 
 __all__ = ["SharedOutcomes", "Stages", "stages"]

@@ -22,7 +22,7 @@ from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages
 from headtool.masks.curves import layers_of
 from headtool.masks.order import Family
-from headtool.results.scores import HeadScores
+from headtool.reports.results import HeadScores
 
 if TYPE_CHECKING:
     import pandas as pd

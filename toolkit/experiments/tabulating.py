@@ -14,8 +14,8 @@ from headtool.experiments.replication import Replicated
 from headtool.experiments.selecting import Roster
 from headtool.experiments.setup import Setup
 from headtool.experiments.subsampling import Subsampled
+from headtool.reports.results import HeadScores
 from headtool.results.runs import site_frame
-from headtool.results.scores import HeadScores
 from headtool.schema import TABLES
 
 if TYPE_CHECKING:

@@ -28,8 +28,11 @@ from headtool.methods.base import Method
 from headtool.models import load_model
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
-from headtool.progress import Progress, silent
+from headtool.progress import ProgressLike, silent
+from headtool.reports.contents.held import Held
+from headtool.reports.results import Reported
 from headtool.results.folders import check_output
+from headtool.results.progress_bar import shown
 from headtool.results.runs import write_run
 from headtool.results.scores import json_rows
 from headtool.results.versions import versions
@@ -65,8 +68,8 @@ VARIANTS: Mapping[str, Sequence[Mapping[str, Any]]] = {
 """By method, the options that matter most; other methods are tried with their defaults."""
 
 
-@dataclass(frozen=True, eq=False)
-class Validation:
+@dataclass(frozen=True, eq=False, repr=False)
+class Validation(Reported):
     """How well methods find the heads that matter, on models whose truth is known.
 
     Attributes
@@ -86,6 +89,11 @@ class Validation:
     heads: pd.DataFrame
     provenance: Mapping[str, Any]
     folder: Path | None = None
+
+    def held(self) -> Held:
+        """Return what its run directory holds, for its report."""
+        tables = {"validation": self.frame, "validation_heads": self.heads}
+        return Held({"validate": dict(self.provenance)}, tables)
 
     def document(self) -> dict[str, Any]:
         """Return the tables as JSON can hold them, in the format ``headtool/validation/1``."""
@@ -107,7 +115,7 @@ def validate(
     force: bool = False,
     command: str = "",
     execute: Executor = in_turn,
-    progress: Progress = silent,
+    progress: ProgressLike = silent,
 ) -> Validation:
     """Try scoring methods on models in which it is known what every head does.
 
@@ -135,7 +143,7 @@ def validate(
     execute
         Runs the units of work.
     progress
-        Reports progress.
+        Reports progress; True shows a bar.
 
     Raises
     ------
@@ -165,7 +173,7 @@ def validate(
     jobs = [(number, one) for number in range(seed, seed + models) for one in tried]
     current: tuple[ModelAdapter, Examples] | None = None
     source: Mapping[str, Any] = {}
-    for number, one in progress(jobs, total=len(jobs), label="validate"):
+    for number, one in shown(progress)(jobs, total=len(jobs), label="validate"):
         if current is None or current[0].spec != _spec(number):
             model = load_model(_spec(number))
             current = model, model.encode(load_data("builtin:planted", limit=limit, seed=number))

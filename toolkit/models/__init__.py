@@ -181,6 +181,8 @@ def _found(spec: str) -> tuple[type[ModelAdapter], str, dict[str, Any] | None]:
         return model_library(library), source, None
     if scheme in LIBRARIES:
         return model_library(scheme), rest, None
+    if scheme == "memory":
+        raise HeadtoolError(f"{spec} was a model in memory; give headtool.wrap(model, tokenizer)")
     record = _pruned_record(spec)
     if record is None:
         return model_library(DEFAULT_LIBRARY), spec, None

@@ -87,6 +87,10 @@ class Examples:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def __repr__(self) -> str:
+        tokens = f"{self.lengths.min():,} to {self.lengths.max():,} tokens"
+        return f"<Examples of {self.data.spec}: {len(self):,}, each of {tokens}>"
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over the data, the tokens of every example and the size of batches."""
@@ -99,10 +103,9 @@ class Examples:
     def classes(self) -> dict[str, int]:
         """How many examples have each label, as the data write it; empty where none are classes."""
         number = self.rows[0].get("target")
-        labelled = self.data.kind in ("classification", "images")
-        if not labelled or not isinstance(number, int):  # a regression's
+        if not isinstance(number, int):  # a regression's
             return {}
-        return dict(sorted(Counter(label.strip() for label in self.data.columns["label"]).items()))
+        return dict(sorted(Counter(label.strip() for label in self.data.labels).items()))
 
     @cached_property
     def corrupted(self) -> Examples:

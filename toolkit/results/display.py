@@ -5,11 +5,49 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["html_result"]
+if TYPE_CHECKING:
+    import pandas as pd
 
+__all__ = ["Tabled", "html_result"]
+
+_SHOWN = 8  # rows, and columns, in a notebook
+_NAMED = 6  # columns in a terminal
 _CELL = "padding:.15em .8em .15em 0;text-align:"
+
+
+class Tabled:
+    """A result with a table, of which a terminal shows one line and a notebook the first rows.
+
+    What derives from it has the table as `frame`.
+    """
+
+    def __repr__(self) -> str:
+        return f"<{self._described()}>"
+
+    def _repr_html_(self) -> str:
+        """Show the first rows, in a notebook."""
+        frame = self._table()
+        top = frame.iloc[:_SHOWN, :_SHOWN]
+        rest, wider = len(frame) - len(top), len(frame.columns) - len(top.columns)
+        more = [f"{rest:,} more rows"] * (rest > 0) + [f"{wider} more columns"] * (wider > 0)
+        lines = [f"and {' and '.join(more)}: .frame has all of them"] if more else []
+        columns = [str(name) for name in top.columns]
+        return html_result(
+            self._described(), columns, top.itertuples(index=False, name=None), lines=lines
+        )
+
+    def _table(self) -> pd.DataFrame:
+        return self.frame  # type: ignore[attr-defined,no-any-return]
+
+    def _described(self) -> str:
+        """What it is, in a few words."""
+        frame = self._table()
+        names = [str(name) for name in frame.columns]
+        listed = ", ".join(names[:_NAMED]) + (", ..." if len(names) > _NAMED else "")
+        rows = "1 row" if len(frame) == 1 else f"{len(frame):,} rows"
+        return f"{type(self).__name__}: {rows} of {listed}"
 
 
 def html_result(
@@ -59,6 +97,8 @@ def _cell(value: Any) -> str:
 
 
 def _written(value: Any) -> str:
+    if value is None:
+        return "–"
     if isinstance(value, float):
         return "–" if math.isnan(value) else f"{value:.3g}"
     return str(value)

@@ -6,20 +6,37 @@ import html
 import sys
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-__all__ = ["ProgressBar"]
+from headtool.progress import Progress, ProgressLike, silent
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+__all__ = ["ProgressBar", "shown"]
 
 T = TypeVar("T")
 
 _PAUSE = 0.1  # seconds between two drawings
-_WIDTH = 20
+
+
+def shown(progress: ProgressLike) -> Progress:
+    """Return who reports progress: a bar of its own for True, nobody for False.
+
+    Parameters
+    ----------
+    progress
+        What a user gave.
+    """
+    if isinstance(progress, bool):
+        return ProgressBar() if progress else silent
+    return progress
 
 
 class ProgressBar:
     """Show how far the work is: below the cell of a notebook, or on one line of a terminal.
 
-    Give one to anything that takes `progress`. Where stderr is neither, nothing is shown.
+    ``progress=True`` makes one. Where stderr is neither, nothing is shown.
 
     Examples
     --------
@@ -31,6 +48,7 @@ class ProgressBar:
 
     def __init__(self) -> None:
         self._handle: Any = None
+        self._live: RichProgress | None = None
         self._drawn = float("-inf")
 
     def __call__(self, items: Iterable[T], *, total: int, label: str) -> Iterator[T]:
@@ -45,26 +63,69 @@ class ProgressBar:
         label
             What is being done.
         """
-        for done, item in enumerate(items):
-            self._draw(label, done, total)
-            yield item
-        self._draw(f"{label}: done", total, total, last=True)
-
-    def _draw(self, label: str, done: int, total: int, *, last: bool = False) -> None:
-        now = time.monotonic()
-        if now - self._drawn < _PAUSE and not last:
-            return
-        self._drawn = now
         ipython = sys.modules.get("IPython")
         shell = ipython.get_ipython() if ipython is not None else None
         if hasattr(shell, "kernel"):
-            self._draw_in_notebook(sys.modules["IPython.display"], label, done, total)
+            yield from self._in_notebook(items, total, label)
         elif sys.stderr.isatty():
-            full = _WIDTH * done // max(total, 1)
-            line = f"{'#' * full}{'.' * (_WIDTH - full)} {done}/{total} {label}"
-            print(f"\r\x1b[K{'' if last else line}", end="", file=sys.stderr, flush=True)
+            yield from self._in_terminal(items, total, label)
+        else:
+            yield from items
 
-    def _draw_in_notebook(self, display: Any, label: str, done: int, total: int) -> None:
+    def _is_due(self) -> bool:
+        """Whether it is time for the next drawing."""
+        now = time.monotonic()
+        if now - self._drawn < _PAUSE:
+            return False
+        self._drawn = now
+        return True
+
+    def _in_terminal(self, items: Iterable[T], total: int, label: str) -> Iterator[T]:
+        """A line of rich, which is gone when the work is done, or work around it."""
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        first = self._live is None
+        if self._live is None:
+            columns = (TextColumn("{task.description}", markup=False), BarColumn())
+            times = (MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+            self._live = Progress(
+                *(*columns, *times),
+                console=Console(stderr=True),
+                transient=True,
+                auto_refresh=False,
+            )
+            self._live.start()
+        live, self._drawn = self._live, float("-inf")
+        task = live.add_task(label, total=total)
+        try:
+            for done, item in enumerate(items):
+                live.update(task, completed=done)
+                if self._is_due():
+                    live.refresh()
+                yield item
+        finally:
+            live.remove_task(task)
+            if first:
+                live.stop()
+                self._live = None
+
+    def _in_notebook(self, items: Iterable[T], total: int, label: str) -> Iterator[T]:
+        for done, item in enumerate(items):
+            if self._is_due():
+                self._draw(label, done, total)
+            yield item
+        self._draw(f"{label}: done", total, total)
+
+    def _draw(self, label: str, done: int, total: int) -> None:
+        display = sys.modules["IPython.display"]
         bar = f'<progress value="{done}" max="{max(total, 1)}"></progress>'
         drawing = display.HTML(f"<div>{bar} {done}/{total} {html.escape(label)}</div>")
         if self._handle is None:

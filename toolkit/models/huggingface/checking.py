@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import pickle
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from headtool.attention.weights import home
 from headtool.errors import HeadtoolError
+from headtool.models.huggingface.special import plain_ids
 
 __all__ = ["check_config", "check_ids", "check_parts", "readable_errors"]
 
@@ -139,13 +140,16 @@ def check_parts(spec: str, module: nn.Module, tokenizer: Any) -> None:
     spec
         How the user named the model.
     module, tokenizer
-        The model and its tokenizer.
+        The model and its tokenizer; None for a model that has none.
 
     Raises
     ------
     HeadtoolError
         Naming the file to correct.
     """
+    if tokenizer is None:
+        _run(spec, module, plain_ids(cast(Any, module).config, []))
+        return
     length = tokenizer.model_max_length
     special = tokenizer.num_special_tokens_to_add()
     if not isinstance(length, int | float) or not length > special:

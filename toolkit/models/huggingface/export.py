@@ -24,7 +24,9 @@ def exported(
     batch, length
         Examples, and tokens of each; a decoder gets two fewer.
     """
-    ids = torch.arange(batch * length).reshape(batch, length) % len(model.tokenizer)
+    text = model.config.get_text_config()
+    known = text.vocab_size if model.tokenizer is None else len(model.tokenizer)
+    ids = torch.arange(batch * length).reshape(batch, length) % known
     mask = torch.ones_like(ids)
     mask[-1, -1] = 0
     inputs = {"input_ids": ids, "attention_mask": mask}

@@ -7,7 +7,7 @@ import copy
 import importlib.util
 import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,6 +42,7 @@ __all__ = [
     "load_weights",
     "memory_view",
     "saved_dtype",
+    "task_of",
     "weight_files",
 ]
 
@@ -111,7 +112,7 @@ def load_parts(
         More arguments of ``from_pretrained``, such as where the weights go.
     """
     name, found, config = find_huggingface(source, spec=spec)
-    task, loader = _task(spec, config)
+    task, loader = task_of(spec, config, tuple(config.architectures or ()))
     built = pruned_class(config, spec) or loader
     with open_gguf(name, found) as place:
         every = {**found, **(options or {})}
@@ -336,9 +337,23 @@ def _check_weights(spec: str, module: nn.Module, report: dict[str, Any]) -> None
         )
 
 
-def _task(spec: str, config: Any) -> tuple[Task, Any]:
-    """Tell the task from the name of the model class that the checkpoint was saved from."""
-    names = tuple(config.architectures or ())
+def task_of(spec: str, config: Any, names: Sequence[str]) -> tuple[Task, Any]:
+    """Tell the task from the name of a model's class, and which class loads such models.
+
+    Parameters
+    ----------
+    spec
+        What to call the model in messages.
+    config
+        Its configuration.
+    names
+        Names of its class, and of those that it derives from.
+
+    Raises
+    ------
+    HeadtoolError
+        If it is of no task that headtool knows.
+    """
     for task, mapping, loader in _HEADS:
         if _classes(mapping).intersection(names):
             if task not in ("seq2seq", "causal-lm", "masked-lm") and config.is_encoder_decoder:
@@ -363,7 +378,7 @@ def _task(spec: str, config: Any) -> tuple[Task, Any]:
             "model that reads text or images, or run this one from Python by an adapter of its own"
         )
     raise HeadtoolError(
-        f"{spec} is a {', '.join(names) or 'model of unnamed class'}; headtool needs one with a "
+        f"{spec} is a {names[0] if names else 'model of unnamed class'}; headtool needs one with a "
         "sequence-classification, token-classification, image-classification, question-answering, "
         "or a causal, masked or sequence-to-sequence language-model head"
     )

@@ -14,6 +14,8 @@ import torch
 import transformers
 from torch import Tensor, nn
 
+from headtool.errors import HeadtoolError
+from headtool.models.examples import Examples
 from headtool.models.huggingface.biases import biased
 from headtool.models.huggingface.export import exported
 from headtool.models.huggingface.fresh import fresh_huggingface
@@ -114,17 +116,33 @@ class HuggingFaceModel(HuggingFaceNetwork):
             # Weights that wait on disk are gathered file by file.
             warnings.filterwarnings("ignore", message="Attempting to save a model with offloaded")
             cast(Any, self.module).save_pretrained(folder, max_shard_size=_LARGEST_FILE)
-        with _system_errors():
-            self.tokenizer.save_pretrained(folder)
+        if self.tokenizer is not None:
+            with _system_errors():
+                self.tokenizer.save_pretrained(folder)
         return {}  # the configuration says what was removed
 
     def generator(self, search: Search) -> HuggingFaceGenerator:
         """Decode as ``generate`` does; see `ModelAdapter.generator`."""
+        self._check_tokenizer("to decode")
         return HuggingFaceGenerator(self, search)
 
     def pieces(self) -> HuggingFacePieces:
         """Know the tokenizer's tokens; see `ModelAdapter.pieces`."""
+        self._check_tokenizer("to say what its tokens are")
         return HuggingFacePieces(self)
+
+    def references(self, examples: Examples) -> tuple[str, ...]:
+        """Write out labels that are token numbers; see `ModelAdapter.references`."""
+        if examples.data.kind != "ids":
+            return super().references(examples)
+        labels = [list(row["labels"]) for row in examples.rows]
+        return tuple(self.tokenizer.batch_decode(labels, skip_special_tokens=True))
+
+    def _check_tokenizer(self, use: str) -> None:
+        if self.tokenizer is None:
+            raise HeadtoolError(
+                f"{self.spec} was wrapped without a tokenizer, which it takes {use}; give wrap one"
+            )
 
     def fresh(self, seed: int) -> Self:
         """Build a model of the same class and configuration; see `ModelAdapter.fresh`."""

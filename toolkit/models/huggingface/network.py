@@ -37,7 +37,9 @@ from headtool.models.huggingface.checking import check_ids
 from headtool.models.huggingface.prompts import encode_prompts
 from headtool.models.huggingface.questions import encode_questions
 from headtool.models.huggingface.sizes import byte_counter
+from headtool.models.huggingface.special import plain_ids, special_ids
 from headtool.models.huggingface.tagging import encode_tags
+from headtool.models.huggingface.tokenised import encode_tokens
 from headtool.models.questions import span_forward
 
 __all__ = ["HuggingFaceNetwork"]
@@ -55,7 +57,7 @@ class HuggingFaceNetwork(ModelAdapter):
     module
         The model; it is put into evaluation mode.
     tokenizer
-        Its tokenizer.
+        Its tokenizer; None: it takes only data that is tokenised already.
     """
 
     library = "transformers"
@@ -64,17 +66,13 @@ class HuggingFaceNetwork(ModelAdapter):
         module.eval()
         self.config = cast(Any, module).config
         self.tokenizer = tokenizer
-        first_known = (tokenizer.pad_token_id, self.config.pad_token_id, tokenizer.eos_token_id, 0)
-        self.pad_id = int(next(i for i in first_known if i is not None))
+        known = special_ids(self.config, tokenizer)
+        self.pad_id, self.eos_id = known.pad, known.eos
         if task == "classification" and self.config.pad_token_id is None:
             # A causal classifier reads its last token that is not padding, and needs to know it.
             self.config.pad_token_id = self.pad_id
         labels = [str(self.config.id2label[i]) for i in range(self.config.num_labels)]
-        self.special_ids = torch.tensor(sorted(tokenizer.all_special_ids), dtype=torch.long)
-        eos = (
-            tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
-        )
-        self.eos_id = -1 if eos is None else int(eos)
+        self.special_ids = torch.tensor(known.every, dtype=torch.long)
         self.prefix, self.suffix = self._affixes()
         # BART with BERT's tokenizer, for example, takes none.
         self.has_token_types = "token_type_ids" in inspect.signature(module.forward).parameters
@@ -88,6 +86,8 @@ class HuggingFaceNetwork(ModelAdapter):
 
     def _affixes(self) -> tuple[list[int], list[int]]:
         """Special tokens that the tokenizer puts before and after one text."""
+        if self.tokenizer is None:
+            return [], []
         plain = self.tokenizer("a", add_special_tokens=False)["input_ids"]
         whole = self.tokenizer("a")["input_ids"]
         for start in range(len(whole) - len(plain) + 1):
@@ -98,7 +98,8 @@ class HuggingFaceNetwork(ModelAdapter):
     @property
     def max_length(self) -> int:
         """Most tokens that the model takes."""
-        limits = [_ABSURD_LENGTH, int(min(self.tokenizer.model_max_length, _ABSURD_LENGTH))]
+        own = getattr(self.tokenizer, "model_max_length", _ABSURD_LENGTH)
+        limits = [_ABSURD_LENGTH, int(min(own, _ABSURD_LENGTH))]
         positions = getattr(self.config, "max_position_embeddings", None)
         if positions:
             offset = 0
@@ -113,12 +114,19 @@ class HuggingFaceNetwork(ModelAdapter):
     def encode(self, data: TextData, *, batch_tokens: int = 4096, seed: int = 0) -> Examples:
         """Tokenise a data set for the model's task; see `ModelAdapter.encode`."""
         wanted = _KINDS.get(self.task, ("classification",))
-        if data.kind not in wanted:
+        if data.kind not in (*wanted, "ids"):
             formats = " or ".join(dict.fromkeys(_FORMATS[kind] for kind in wanted))
             raise HeadtoolError(
                 f"{data.spec} holds data of the kind {data.kind}, but {self.spec} "
                 f"is a {self.task} model "
                 f"and needs {formats}"
+            )
+        if data.kind == "ids":
+            return encode_tokens(self, data, batch_tokens=batch_tokens)
+        if self.tokenizer is None:
+            raise HeadtoolError(
+                f"{data.spec} is text, and {self.spec} was wrapped without a tokenizer; give wrap "
+                "the tokenizer, or data with the columns input_ids and labels"
             )
         if data.kind == "text":
             return self._encode_blocks(data, batch_tokens, seed)
@@ -130,7 +138,7 @@ class HuggingFaceNetwork(ModelAdapter):
             check_ids(self.spec, self.module, written, written=True)
             return examples
         if data.kind == "tokens":
-            examples = encode_tags(self, data, self._label2id(), batch_tokens=batch_tokens)
+            examples = encode_tags(self, data, self.label2id(), batch_tokens=batch_tokens)
             check_ids(self.spec, self.module, (row["input_ids"] for row in examples.rows))
             return examples
         if data.kind == "questions":
@@ -175,7 +183,7 @@ class HuggingFaceNetwork(ModelAdapter):
         if self.task == "regression":
             targets = regression_targets(raw, spec=data.spec, rows=data.rows).tolist()
         else:
-            targets = match_labels(raw, self._label2id(), spec=data.spec).tolist()
+            targets = match_labels(raw, self.label2id(), spec=data.spec).tolist()
         return targets
 
     def _paired(self, data: TextData, names: Sequence[str], rows: Sequence[Row]) -> Sequence[Row]:
@@ -186,7 +194,8 @@ class HuggingFaceNetwork(ModelAdapter):
         others, _ = self._tokens(*texts)
         return [{**row, "corrupted": other} for row, other in zip(rows, others, strict=True)]
 
-    def _label2id(self) -> dict[str, int]:
+    def label2id(self) -> dict[str, int]:
+        """Class numbers by name."""
         return {str(self.config.id2label[i]): i for i in range(self.config.num_labels)}
 
     def _encode_pairs(self, data: TextData) -> tuple[list[Row], int]:
@@ -342,7 +351,11 @@ class HuggingFaceNetwork(ModelAdapter):
         self, module: nn.Module, *, batch: int = 2, source: int = 5, target: int = 3
     ) -> Probe:
         """Rows of ordinary tokens, the last the end of the sequence where there is one."""
-        plain = self.tokenizer("a b c d e", add_special_tokens=False)["input_ids"] or [self.pad_id]
+        if self.tokenizer is None:
+            plain = plain_ids(self.config, self.special_ids.tolist())
+        else:
+            plain = self.tokenizer("a b c d e", add_special_tokens=False)["input_ids"]
+        plain = plain or [self.pad_id]
         ids = [plain[i % len(plain)] for i in range(source)]
         if self.eos_id >= 0:
             ids[-1] = self.eos_id
