@@ -29,7 +29,8 @@ def test_a_terminal_has_one_line(
     assert out == ""
     assert "letters" in err
     assert "0/2" in err
-    assert err.endswith("\x1b[2K")  # the line is gone
+    assert err.rpartition("\x1b[2K")[2].strip("\r") == "\x1b[?25h"  # the line is gone
+    assert "\n" not in err
 
 
 class _Handle:
