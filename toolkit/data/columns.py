@@ -85,7 +85,7 @@ _LAYOUTS = (
         token_data,
         (_same("input_ids"),),
         both=frozenset({"input_ids"}),
-        apart=(frozenset({"labels"}), frozenset({"label"})),
+        apart=((frozenset({"labels"}), frozenset({"label"})),),
     ),
     _Layout(
         frozenset({"prompt", "messages", "answer", "wrong", "choices"}),

@@ -83,8 +83,8 @@ def _targets(model: _Model, data: TextData) -> list[Any] | None:
         return list(match_labels(data.labels, model.label2id(), spec=data.spec).tolist())
     if model.task == "question-answering":
         raise HeadtoolError(
-            f"{data.spec} holds token numbers, and {model.spec} answers questions about texts; give "
-            "question, context and answers"
+            f"{data.spec} holds token numbers, and {model.spec} answers questions about texts; "
+            "give question, context and answers"
         )
     if data.labels or ("labels" not in data.columns and model.task != "causal-lm"):
         found = "one label for each row" if data.labels else "no labels"
