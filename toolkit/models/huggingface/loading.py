@@ -175,7 +175,7 @@ def memory_view(model: Any) -> tuple[Task, Any]:
     if "_original_forward" in vars(view):  # accelerate computes with lower precision in training
         view.forward = view._original_forward
     view.config.architectures = [type(model).__name__]
-    return _task(name, view.config)[0], view.eval()
+    return task_of(name, view.config, (type(model).__name__,))[0], view.eval()
 
 
 def saved_dtype(source: str, *, spec: str) -> torch.dtype:
