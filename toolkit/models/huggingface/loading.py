@@ -174,8 +174,8 @@ def memory_view(model: Any) -> tuple[Task, Any]:
     view: Any = copy.deepcopy(model, shared)
     if "_original_forward" in vars(view):  # accelerate computes with lower precision in training
         view.forward = view._original_forward
-    view.config.architectures = [type(model).__name__]
-    return task_of(name, view.config, (type(model).__name__,))[0], view.eval()
+    classes = [known.__name__ for known in type(model).__mro__]
+    return task_of(name, view.config, classes)[0], view.eval()
 
 
 def saved_dtype(source: str, *, spec: str) -> torch.dtype:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 from torch import nn
@@ -12,7 +11,7 @@ from headtool.errors import HeadtoolError
 from headtool.models.examples import Task
 from headtool.models.fingerprints import weights_sha256, weights_state
 from headtool.models.huggingface.checking import check_config, check_parts
-from headtool.models.huggingface.loading import task_of
+from headtool.models.huggingface.loading import memory_view, task_of
 from headtool.models.huggingface.model import HuggingFaceModel
 
 __all__ = ["WrappedModel", "wrap"]
@@ -92,11 +91,16 @@ def wrap(model: Any, tokenizer: Any = None) -> WrappedModel:
     kind = type(model).__name__
     name = f"the {kind} in memory"
     _check_kind(model, name)
-    task, loader = task_of(name, model.config, [known.__name__ for known in type(model).__mro__])
+    _, loader = task_of(name, model.config, [known.__name__ for known in type(model).__mro__])
     if loader is AutoModelForImageClassification:
         raise HeadtoolError(f"{name} reads images; save it, and give its folder")
     check_config(name, model.config)
-    module = _view(model, name)
+    try:
+        task, module = memory_view(model)
+    except (TypeError, RuntimeError) as error:
+        raise HeadtoolError(
+            f"{name} cannot be copied without its weights ({error}); save it, and give its folder"
+        ) from error
     check_parts(name, module, tokenizer)
     return WrappedModel(kind, task, module, tokenizer)
 
@@ -120,23 +124,3 @@ def _check_kind(model: Any, name: str) -> None:
         f"{name} is no model of transformers; headtool.wrap takes these, and other models have a "
         "library of their own (CONTRIBUTING: how to add a model library)"
     )
-
-
-def _view(model: nn.Module, name: str) -> nn.Module:
-    """The same model with modules, configuration and hooks of its own; only weights are shared."""
-    shared: dict[int, Any] = {}
-    for weight in (*model.parameters(), *model.buffers()):
-        known = type(weight) is nn.Parameter
-        # The same numbers, whose gradients nobody else sees. Quantised weights are of own classes.
-        shared[id(weight)] = (
-            nn.Parameter(weight.detach(), requires_grad=weight.requires_grad) if known else weight
-        )
-    try:
-        view = copy.deepcopy(model, shared)
-    except (TypeError, RuntimeError) as error:
-        raise HeadtoolError(
-            f"{name} cannot be copied without its weights ({error}); save it, and give its folder"
-        ) from error
-    if "_original_forward" in vars(view):  # accelerate computes with lower precision in training
-        view.forward = vars(view)["_original_forward"]
-    return view.eval()
