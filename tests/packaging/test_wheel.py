@@ -32,6 +32,8 @@ ASSETS = (
     "headtool/methods/catalogue.json",
     "headtool/reports/formats/assets/",
     "headtool/reports/formats/templates/",
+    "headtool/studies/example.yaml",
+    "headtool/studies/study.schema.json",
 )
 
 
