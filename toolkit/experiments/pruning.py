@@ -277,7 +277,8 @@ def prune(
     tuned = None
     if finetune is not None:
         # One data set is halved; of another one, as much as the steps can see is enough.
-        alone = not on_data or _spec(finetune) == _spec(data)
+        specs = {getattr(given, "spec", given) for given in (finetune, data)}
+        alone = not on_data or len(specs) == 1
         tuned = read(finetune) if alone else read(finetune, limit=steps * batch_size)
     text = None
     if on_data or rescale is not None or (fits and tuned is None):
@@ -387,11 +388,6 @@ def prune(
         command=command,
     )
     return dataclasses.replace(result, place=made.write(to))
-
-
-def _spec(data: DataLike | None) -> object:
-    """The SPEC of a data set."""
-    return getattr(data, "spec", data)
 
 
 def _check_unit(unit: str, mask: object) -> None:
