@@ -139,7 +139,7 @@ def compare(
         ],
     )
     from headtool.experiments.compare import compare as compare_methods
-    from headtool.reports.terminal.comparison import comparison_tables, head_table, verdict
+    from headtool.reports.terminal.comparison import comparison_tables, head_table
 
     with spread.at_work(cost, show) as at_work:
         comparison = compare_methods(
@@ -164,6 +164,6 @@ def compare(
     show.print(
         document=comparison.document,
         frame=lambda: head_table(comparison),
-        tables=lambda: (*verdict(comparison), *comparison_tables(comparison)),
+        tables=lambda: comparison_tables(comparison, verdict=comparison.verdict),
     )
     finish(comparison, quiet=show.quiet)

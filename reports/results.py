@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from headtool.analysis import comparison
 from headtool.errors import HeadtoolError, unknown
 from headtool.reports.contents.held import Held, contents_of
+from headtool.reports.findings.headline import headline
 from headtool.reports.sections.frames import frame_table
 from headtool.reports.writing import write_report
 from headtool.results import scores
@@ -176,6 +177,12 @@ class Comparison(comparison.Comparison, EffectPlots):
     def frame(self) -> Any:
         """The curves."""
         return self.curves
+
+    @property
+    def verdict(self) -> str:
+        """The answer in one sentence: which methods choose best, how many heads can go."""
+        with contents_of(self) as contents:
+            return headline(contents)
 
     def held(self) -> Held:
         """Return what its run directory holds."""

@@ -12,8 +12,6 @@ from rich.text import Text
 
 from headtool.analysis.equivalence import VERDICTS
 from headtool.heads import head_name
-from headtool.reports.contents.held import InMemory, contents_of
-from headtool.reports.findings.headline import headline
 from headtool.reports.terminal.replacements import agreement_lines
 from headtool.reports.terminal.replicates import replicate_tables
 from headtool.reports.terminal.roles import survival_tables
@@ -26,7 +24,7 @@ from headtool.schema import TABLES
 if TYPE_CHECKING:
     from headtool.analysis.comparison import Comparison
 
-__all__ = ["comparison_tables", "curve_tables", "head_table", "verdict"]
+__all__ = ["comparison_tables", "curve_tables", "head_table"]
 
 _PLACE = ["kind", "layer", "head"]
 _STATUS = {
@@ -39,16 +37,10 @@ _ROUNDING = 1e-12  # a difference below this is zero
 _SHOWN_SHARES = (0.1, 0.2, 0.5)
 
 
-def verdict(comparison: InMemory) -> Iterator[RenderableType]:
-    """Yield the answer of ``headtool compare`` in one sentence, as its report has it."""
-    with contents_of(comparison) as contents:
-        if said := headline(contents):
-            yield Text(visible(said), style="bold")
-            yield Text()
-
-
-def comparison_tables(comparison: Comparison) -> Iterator[RenderableType]:
-    """Yield what a terminal shows of ``headtool compare``."""
+def comparison_tables(comparison: Comparison, *, verdict: str = "") -> Iterator[RenderableType]:
+    """Yield what a terminal shows of ``headtool compare``, its verdict first."""
+    if verdict:
+        yield Text(f"{visible(verdict)}\n", style="bold")
     yield _title("comparison", comparison)
     yield from _failures(comparison)
     yield from _verdicts(comparison)
