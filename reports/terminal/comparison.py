@@ -38,7 +38,15 @@ _SHOWN_SHARES = (0.1, 0.2, 0.5)
 
 
 def comparison_tables(comparison: Comparison, *, verdict: str = "") -> Iterator[RenderableType]:
-    """Yield what a terminal shows of ``headtool compare``, its verdict first."""
+    """Yield what a terminal shows of ``headtool compare``.
+
+    Parameters
+    ----------
+    comparison
+        The comparison.
+    verdict
+        The answer in one sentence, which comes first; empty leaves it out.
+    """
     if verdict:
         yield Text(f"{visible(verdict)}\n", style="bold")
     yield _title("comparison", comparison)
