@@ -32,7 +32,9 @@ def data(tmp_path: Path) -> str:
     return str(path)
 
 
-def trained(folder: Path, *callbacks: Any, evaluate: int = 2) -> transformers.Trainer:
+def trained(
+    folder: Path, *callbacks: Any, evaluate: int = 2, tokenizer: bool = True
+) -> transformers.Trainer:
     """Train a small classifier with dropout for six steps."""
     transformers.set_seed(7)
     config = transformers.BertConfig(
@@ -60,7 +62,7 @@ def trained(folder: Path, *callbacks: Any, evaluate: int = 2) -> transformers.Tr
         ),
         train_dataset=ROWS,
         eval_dataset=ROWS[:8],
-        processing_class=words_tokenizer(longest=16),
+        processing_class=words_tokenizer(longest=16) if tokenizer else None,
         callbacks=list(callbacks),
     )
     trainer.train()
@@ -105,6 +107,24 @@ def test_one_evaluation_makes_a_run(tmp_path: Path, data: str) -> None:
     run = headtool.read_run(tmp_path / "heads")
     assert len(run.table("prunability")) == 1
     headtool.write_report(tmp_path / "heads", out=tmp_path / "page.html")
+
+
+def test_token_numbers_need_no_tokenizer(tmp_path: Path) -> None:
+    callback = headtool.Callback(ROWS, steps="50%", out=tmp_path / "heads")
+    watched = trained(tmp_path / "a", callback, evaluate=3, tokenizer=False)
+    alone = trained(tmp_path / "b", evaluate=3, tokenizer=False)
+    for name, weight in alone.model.state_dict().items():
+        assert torch.equal(weight, watched.model.state_dict()[name]), name
+    wrapped = headtool.wrap(watched.model)
+    split = split_data(wrapped, [read_data(ROWS, wrapped)], None, batch_tokens=4096, seed=0)
+    scores = headtool.get_method("gradient")().score(wrapped, split.selection).frame
+    run = headtool.read_run(tmp_path / "heads")
+    last = run.table("checkpoint_scores").query("checkpoint == 'checkpoint-6'")
+    assert last["score"].tolist() == pytest.approx(scores["score"].tolist(), rel=1e-5)
+    texts = [{"text": "w1 w2", "label": i % 2} for i in range(8)]
+    lacking = headtool.Callback(texts, out=tmp_path / "other")
+    with pytest.raises(HeadtoolError, match="wrapped without a tokenizer"):
+        trained(tmp_path / "c", lacking, tokenizer=False)
 
 
 def test_what_does_not_fit_is_told_before_training(tmp_path: Path, data: str) -> None:

@@ -90,6 +90,7 @@ def test_every_method_is_in_the_table() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:'pin_memory' argument")  # Trainer's default without a GPU
 def test_the_python_examples_run(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,8 +25,7 @@ from headtool.heads import Kind
 from headtool.methods import get_method
 from headtool.methods.base import Method
 from headtool.models.base import ModelAdapter
-from headtool.models.huggingface.loading import memory_view
-from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.models.huggingface.wrapping import wrap
 from headtool.progress import Progress, silent
 from headtool.results.folders import check_output
 from headtool.results.runs import write_run
@@ -52,7 +51,8 @@ class Callback(TrainerCallback):
     Parameters
     ----------
     data
-        A data set, or its SPEC, as for `headtool.dynamics`. With a limit, scoring takes less time.
+        A data set in memory, or its SPEC, as for `headtool.dynamics`. With a limit, scoring takes
+        less time.
     method
         The scoring method, or its name for its default options.
     out
@@ -62,7 +62,8 @@ class Callback(TrainerCallback):
     limit, limit_order, batch_tokens, seed, force, progress
         The same.
     tokenizer
-        The tokenizer; None for that of the Trainer (its ``processing_class``).
+        The tokenizer; None for that of the Trainer (its ``processing_class``). Data with the
+        columns ``input_ids`` and ``labels`` needs none; see `headtool.wrap`.
 
     Attributes
     ----------
@@ -176,11 +177,8 @@ class Callback(TrainerCallback):
 
     def _wrapped(self, model: Any, known: Mapping[str, Any]) -> ModelAdapter:
         """The model with weights that it shares, and nothing else."""
-        tokenizer = self._tokenizer or known.get("processing_class")
-        if tokenizer is None:
-            raise HeadtoolError("there is no `tokenizer`; give it, or the Trainer, one")
-        task, view = memory_view(getattr(model, "_orig_mod", model))  # what was compiled
-        return HuggingFaceModel(f"memory:{type(view).__name__}", task, view, tokenizer)
+        whole = getattr(model, "_orig_mod", model)  # what was compiled
+        return wrap(whole, self._tokenizer or known.get("processing_class"))
 
     def _write(self) -> None:
         """Write the run as it is so far; the first time, nothing of others is replaced."""

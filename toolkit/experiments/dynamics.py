@@ -222,7 +222,7 @@ def dynamics(
     >>> course.frame[["checkpoint", "removed"]].to_numpy().tolist()
     [['early', 0], ['early', 16], ['early', 32], ['late', 0], ['late', 16], ['late', 32]]
     """
-    found = find_checkpoints(checkpoints) if isinstance(checkpoints, str) else list(checkpoints)
+    found = _named(checkpoints)
     scorer = get_method(method)() if isinstance(method, str) else method
     folder = None if out is None else Path(out)
     picture = None if figure is None else Path(figure)
@@ -287,3 +287,16 @@ def dynamics(
                 force=force,
             )
     return course
+
+
+def _named(checkpoints: str | Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Names and SPECs of checkpoints; a model in memory is none."""
+    if isinstance(checkpoints, str):
+        return find_checkpoints(checkpoints)
+    for one in checkpoints if isinstance(checkpoints, Sequence) else [checkpoints]:
+        if not (isinstance(one, Sequence) and [*map(type, one)] == [str, str]):
+            raise HeadtoolError(
+                "`checkpoints` must be a folder, or pairs of a name and a SPEC, not models in "
+                "memory; save them, or give the Trainer a headtool.Callback"
+            )
+    return list(checkpoints)

@@ -14,7 +14,7 @@ from headtool.data.drawing import Drawn, LimitOrder, check_limit, drawn_rows
 from headtool.data.memory import is_held
 from headtool.errors import HeadtoolError
 from headtool.experiments.classes import class_notes
-from headtool.models.source import ModelSource
+from headtool.models.source import ModelSource, no_model
 from headtool.results.runs import read_run
 
 if TYPE_CHECKING:
@@ -111,11 +111,9 @@ def open_model(model: ModelAdapter | ModelSource | str) -> ModelAdapter:
     from headtool.models import load_source
     from headtool.models.base import ModelAdapter
 
-    if isinstance(model, str):
-        model = ModelSource(model)
-    if not isinstance(model, ModelSource | ModelAdapter):
-        raise _no_model(model)
-    return load_source(model) if isinstance(model, ModelSource) else model
+    if isinstance(model, ModelAdapter):
+        return model
+    return load_source(model if isinstance(model, ModelSource) else ModelSource(model))
 
 
 def read_data(
@@ -156,7 +154,7 @@ def read_data(
     if spec is None:
         name = model if isinstance(model, str) else getattr(model, "spec", None)
         if name is None:
-            raise _no_model(model)
+            raise no_model(model)
         known = _builtin_data(name)
         if known is None:
             if not hasattr(model, "sites"):  # whether the model exists comes before its data
@@ -168,13 +166,6 @@ def read_data(
             )
         spec = known
     return load_data(spec, columns=source.columns, limit=limit, limit_order=limit_order, seed=seed)
-
-
-def _no_model(model: object) -> HeadtoolError:
-    return HeadtoolError(
-        f"a {type(model).__name__} is no model of headtool; give a SPEC, or "
-        "headtool.wrap(model, tokenizer)"
-    )
 
 
 def _builtin_data(model: str) -> str | None:

@@ -166,7 +166,8 @@ def set_up(
     selecting = None if select_data is None else read(select_data, model)
     for one in replicates:
         if not isinstance(one, ModelAdapter):
-            check_model(one if isinstance(one, str) else one.spec)
+            source = one if isinstance(one, ModelSource) else ModelSource(one)
+            check_model(source.spec)
     adapter = open_model(model)
     others = [open_model(one) for one in replicates]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from headtool.errors import HeadtoolError, unknown
 
-__all__ = ["DTYPES", "LOAD_IN", "ModelSource"]
+__all__ = ["DTYPES", "LOAD_IN", "ModelSource", "no_model"]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 """Precisions of weights; ``auto`` is that of the checkpoint."""
@@ -50,6 +50,8 @@ class ModelSource:
     load_in: str | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.spec, str):
+            raise no_model(self.spec)
         if self.dtype not in DTYPES:
             raise unknown("dtype", self.dtype, DTYPES)
         if self.load_in is not None and self.load_in not in LOAD_IN:
@@ -62,3 +64,17 @@ class ModelSource:
             raise HeadtoolError(
                 f"`device_map` places the model, and so does `device={self.device}`; leave one out"
             )
+
+
+def no_model(value: object) -> HeadtoolError:
+    """Build the error for what stands where a model is expected, and is none.
+
+    Parameters
+    ----------
+    value
+        What was given.
+    """
+    return HeadtoolError(
+        f"a {type(value).__name__} is no model of headtool; give a SPEC, or "
+        "headtool.wrap(model, tokenizer)"
+    )

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import headtool
 from headtool.data import TextData
@@ -76,6 +77,12 @@ def test_models_that_read_sound_are_refused(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(config)
     with pytest.raises(HeadtoolError, match="is a Wav2Vec2ForCTC, which reads sound"):
         headtool.load_model(str(tmp_path))
+    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    listener = transformers.ASTForAudioClassification(
+        transformers.ASTConfig(**size, intermediate_size=16, max_length=16, num_mel_bins=16)
+    )
+    with pytest.raises(HeadtoolError, match="reads sound, and no data here holds any"):
+        headtool.wrap(listener)
 
 
 @pytest.mark.slow

@@ -294,5 +294,23 @@ def test_a_model_that_discovery_cannot_prove_is_refused() -> None:
 def test_a_model_that_is_not_wrapped_is_told_how() -> None:
     with pytest.raises(HeadtoolError, match=r"a GPT2LMHeadModel is no model .*headtool\.wrap"):
         headtool.score(MODELS["gpt2"][0](), rows(each=True))  # type: ignore[arg-type]
+    raw: Any = tf.BertForSequenceClassification(tf.BertConfig(**BERT))
+    data = rows(each=False)
+    uses: tuple[Callable[[], Any], ...] = (
+        lambda: headtool.score(raw),
+        lambda: headtool.compare(headtool.wrap(raw), data, replicates=[raw]),
+        lambda: headtool.correlate(raw, [data, data]),
+        lambda: headtool.list_heads(raw),
+        lambda: headtool.load_model(raw),
+        lambda: headtool.ModelSource(raw),
+        lambda: headtool.prune(raw, mask=headtool.HeadMask.without(headtool.wrap(raw).sites, [])),
+    )
+    for use in uses:
+        with pytest.raises(HeadtoolError, match=r"^a Bert\w+ is no model .*headtool\.wrap\(.*\)$"):
+            use()
+    courses: tuple[Any, ...] = ([raw], [("early", raw)], raw)
+    for checkpoints in courses:
+        with pytest.raises(HeadtoolError, match=r"must be a folder, or pairs .*headtool\.Callback"):
+            headtool.dynamics(checkpoints, data)
     with pytest.raises(HeadtoolError, match=r"was a model in memory; give headtool.wrap"):
         headtool.load_model("memory:BertForSequenceClassification@0123abcd")

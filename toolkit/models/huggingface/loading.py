@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import importlib.util
 import logging
 import os
@@ -40,7 +39,6 @@ __all__ = [
     "load_parts",
     "load_pruned_module",
     "load_weights",
-    "memory_view",
     "saved_dtype",
     "task_of",
     "weight_files",
@@ -151,31 +149,6 @@ def load_pruned_module(folder: Path) -> nn.Module:
         )
     module = load_weights(loader, spec, config, spec=spec, dtype=torch.float32, options=options)
     return module.eval()
-
-
-def memory_view(model: Any) -> tuple[Task, Any]:
-    """Return the task of a model in memory, and the same model with modules of its own.
-
-    Parameters
-    ----------
-    model
-        A model of transformers. It stays as it is; only its weights are shared, not their
-        gradients.
-    """
-    name = f"the {type(model).__name__} in memory"
-    if not isinstance(model, transformers.PreTrainedModel):
-        raise HeadtoolError(f"{name} is no model of transformers")
-    shared: dict[int, Any] = {id(buffer): buffer for buffer in model.buffers()}
-    for weight in model.parameters():
-        known = type(weight) is nn.Parameter  # quantised weights are of classes of their own
-        shared[id(weight)] = (
-            nn.Parameter(weight.detach(), requires_grad=weight.requires_grad) if known else weight
-        )
-    view: Any = copy.deepcopy(model, shared)
-    if "_original_forward" in vars(view):  # accelerate computes with lower precision in training
-        view.forward = view._original_forward
-    classes = [known.__name__ for known in type(model).__mro__]
-    return task_of(name, view.config, classes)[0], view.eval()
 
 
 def saved_dtype(source: str, *, spec: str) -> torch.dtype:
@@ -374,8 +347,9 @@ def task_of(spec: str, config: Any, names: Sequence[str]) -> tuple[Task, Any]:
             return ("regression" if regression else "classification"), loader
     if any(_classes(mapping).intersection(names) for mapping in _SOUND):
         raise HeadtoolError(
-            f"{spec} is a {names[0]}, which reads sound, and no data format here holds any; give a "
-            "model that reads text or images, or run this one from Python by an adapter of its own"
+            f"{spec} is a {names[0]}, which reads sound, and no data here holds any, from files or "
+            "in memory; give a model that reads text or images, or write an adapter for it "
+            "(CONTRIBUTING: how to add a model library)"
         )
     raise HeadtoolError(
         f"{spec} is a {names[0] if names else 'model of unnamed class'}; headtool needs one with a "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 from torch import nn
@@ -11,7 +12,7 @@ from headtool.errors import HeadtoolError
 from headtool.models.examples import Task
 from headtool.models.fingerprints import weights_sha256, weights_state
 from headtool.models.huggingface.checking import check_config, check_parts
-from headtool.models.huggingface.loading import memory_view, task_of
+from headtool.models.huggingface.loading import task_of
 from headtool.models.huggingface.model import HuggingFaceModel
 
 __all__ = ["WrappedModel", "wrap"]
@@ -91,12 +92,12 @@ def wrap(model: Any, tokenizer: Any = None) -> WrappedModel:
     kind = type(model).__name__
     name = f"the {kind} in memory"
     _check_kind(model, name)
-    _, loader = task_of(name, model.config, [known.__name__ for known in type(model).__mro__])
+    task, loader = task_of(name, model.config, [known.__name__ for known in type(model).__mro__])
     if loader is AutoModelForImageClassification:
         raise HeadtoolError(f"{name} reads images; save it, and give its folder")
     check_config(name, model.config)
     try:
-        task, module = memory_view(model)
+        module = _view(model)
     except (TypeError, RuntimeError) as error:
         raise HeadtoolError(
             f"{name} cannot be copied without its weights ({error}); save it, and give its folder"
@@ -124,3 +125,17 @@ def _check_kind(model: Any, name: str) -> None:
         f"{name} is no model of transformers; headtool.wrap takes these, and other models have a "
         "library of their own (CONTRIBUTING: how to add a model library)"
     )
+
+
+def _view(model: Any) -> Any:
+    """The same model with modules of its own: weights are shared, gradients are not."""
+    shared: dict[int, Any] = {id(buffer): buffer for buffer in model.buffers()}
+    for weight in model.parameters():
+        known = type(weight) is nn.Parameter  # quantised weights are of classes of their own
+        shared[id(weight)] = (
+            nn.Parameter(weight.detach(), requires_grad=weight.requires_grad) if known else weight
+        )
+    view = copy.deepcopy(model, shared)
+    if "_original_forward" in vars(view):  # accelerate computes with lower precision in training
+        view.forward = view._original_forward
+    return view.eval()
