@@ -1,11 +1,13 @@
 #!/bin/sh
-# Train the built-in classifier from another seed: sh examples/study/train.sh FOLDER
-# About ten minutes on one thread; a model that is there is not trained again.
+# Train the built-in models from two further seeds: sh examples/study/train.sh FOLDER
+# Four trainings of five to fifteen minutes each, on one thread; what is there is not trained again.
 set -e
 folder=${1:?give a folder for the models}
-for seed in 1; do
-    place=$folder/nli-$seed
-    [ -e "$place" ] && continue
-    python -m headtool.builtin.train_nli --out "$place.part" --seed "$seed"
-    mv "$place.part" "$place"
+for seed in 1 2; do
+    for name in nli mt; do
+        place=$folder/$name-$seed
+        [ -e "$place" ] && continue
+        python -m "headtool.builtin.train_$name" --out "$place.part" --seed "$seed"
+        mv "$place.part" "$place"
+    done
 done
