@@ -95,6 +95,11 @@ def choice_of(
 def _drawings(format: str) -> tuple[str, ...]:
     drawings = tuple(name.strip() for name in format.split(","))
     for name in drawings:
+        if name in FORMATS and len(drawings) > 1:
+            raise HeadtoolError(
+                f"`format` {format} asks for {name} and others; several at once are for figures "
+                f"({', '.join(DRAWINGS)}), so render {name} by itself"
+            )
         if name not in DRAWINGS:
             raise unknown("format", name, [*FORMATS, *DRAWINGS])
     if len(set(drawings)) < len(drawings):

@@ -126,6 +126,12 @@ def test_force_replaces_only_what_headtool_wrote(run: Path, tmp_path: Path, form
         write_report(run, out=run / "manifest.json", force=True)
 
 
+def test_several_formats_at_once_are_for_figures(run: Path, tmp_path: Path) -> None:
+    with pytest.raises(HeadtoolError, match=r"html,latex asks for html and others.*by itself"):
+        write_report(run, format="html,latex", out=tmp_path / "both")
+    assert not list(tmp_path.glob("both*"))
+
+
 @pytest.mark.slow
 def test_figures_replace_figures(run: Path, tmp_path: Path) -> None:
     place = write_report(run, format="figures", out=tmp_path / "figures")
