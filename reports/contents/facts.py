@@ -44,7 +44,9 @@ MATCHED = "random-matched:"
 """How the names of random masks begin that are matched to a method layer by layer."""
 
 RANGES = {
-    **dict.fromkeys(("accuracy", "f1", "f1-macro", "acc", "acc_norm", "acc_bytes"), (0.0, 1.0)),
+    **dict.fromkeys(
+        ("accuracy", "f1", "f1-macro", "em", "acc", "acc_norm", "acc_bytes"), (0.0, 1.0)
+    ),
     **dict.fromkeys(("rouge1", "rouge2", "rougeL"), (0.0, 1.0)),
     **dict.fromkeys(("mcc", "pearson", "spearman"), (-1.0, 1.0)),
     **dict.fromkeys(("bleu", "chrf"), (0.0, 100.0)),

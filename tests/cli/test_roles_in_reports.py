@@ -127,7 +127,7 @@ def test_what_does_not_belong_is_one_line_and_nothing_is_computed(
     def computed(*_: object, **__: object) -> None:
         raise AssertionError("something was computed")
 
-    monkeypatch.setattr("headtool.experiments.compare._run", computed)
+    monkeypatch.setattr("headtool.experiments.compare.run_comparison", computed)
     if roles not in ("others", "decoder"):  # which take the weights and the kinds of heads to see
         monkeypatch.setattr("headtool.models.load_model", computed)
     before = sorted(path.name for path in runs.iterdir())

@@ -12,10 +12,11 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from headtool.analysis.comparison import TABLES, Comparison
+from headtool.analysis.comparison import TABLES
 from headtool.errors import HeadtoolError
 from headtool.reports import writing
 from headtool.reports.contents.run import read_contents
+from headtool.reports.results import Comparison
 from headtool.reports.writing import FORMATS, write_report
 from headtool.results.runs import read_run
 

@@ -8,8 +8,8 @@ import re
 import pytest
 
 from headtool.reports.contents.run import Contents
+from headtool.reports.formats.canvas import new_figure
 from headtool.reports.formats.curve_figures import draw_curve
-from headtool.reports.formats.style import new_figure
 from headtool.reports.sections import curves as curve_sections
 from headtool.reports.sections.page import build_page
 
