@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from headtool.cli.choices import chosen_methods, split_names
-from headtool.cli.console import stderr, this_command
-from headtool.cli.groups import PrintOptions, RunOptions, command
+from headtool.cli.console import this_command
+from headtool.cli.groups import CostOptions, PrintOptions, RunOptions, command
 from headtool.cli.options import Seed, Settings, whole_number
 
 __all__ = ["validate"]
@@ -57,6 +57,7 @@ def validate(
     limit: Examples = 48,
     seed: Seed = 0,
     run: RunOptions,
+    cost: CostOptions,
     show: PrintOptions,
 ) -> None:
     """Try scoring methods on models in which it is known what every head does.
@@ -82,11 +83,10 @@ def validate(
         from headtool.errors import HeadtoolError
 
         raise HeadtoolError("--set is for methods that --methods names; add it")
-    from headtool.cli.progress import shown_progress
     from headtool.experiments.validation import validate as try_methods
     from headtool.reports.terminal.validation import validation_tables
 
-    with shown_progress(None if show.quiet else stderr()) as progress:
+    with cost.progress(show) as progress:
         found = try_methods(
             chosen,
             models=models,

@@ -21,6 +21,7 @@ COMMANDS = {
     "compare": ["--steps", "50%"],
     "curve": ["--steps", "50%"],
     "roles": [],
+    "validate": ["--methods", "gradient,magnitude"],
     "correlate": ["--data", "builtin:nli/matched", "--data", "builtin:nli/mismatched"],
 }
 

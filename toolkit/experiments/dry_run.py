@@ -25,6 +25,7 @@ COMMANDS = {
     "roles": "headtool.experiments.roles:roles",
     "score": "headtool.experiments.score:score",
     "speed": "headtool.experiments.speed:speed",
+    "validate": "headtool.experiments.validation:validate",
 }
 """What can be planned, and where it is."""
 
@@ -38,7 +39,8 @@ def plan(command: str, *given: Any, workers: int = 1, timed: bool = False, **opt
     ----------
     command
         Name of the function that would run: ``ablate``, ``ablate_sequentially``, ``compare``,
-        ``correlate``, ``curve``, ``dynamics``, ``prune``, ``roles``, ``score`` or ``speed``.
+        ``correlate``, ``curve``, ``dynamics``, ``prune``, ``roles``, ``score``, ``speed`` or
+        ``validate``.
     given
         Its positional arguments, such as model and data.
     workers

@@ -20,19 +20,20 @@ from headtool.analysis.known_truth import (
 )
 from headtool.builtin.planted import Truth, truth
 from headtool.data import load_data
+from headtool.engine.measurement import resolve
 from headtool.engine.tallying import tally
 from headtool.engine.units import Executor, in_turn
 from headtool.errors import HeadtoolError
+from headtool.experiments.planning import Plan, Sketch, begin
 from headtool.methods import get_method, method_names
 from headtool.methods.base import Method
 from headtool.models import load_model
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
-from headtool.progress import ProgressLike, silent
+from headtool.progress import Progress, ProgressLike, silent
 from headtool.reports.contents.held import Held
 from headtool.reports.results import Reported
 from headtool.results.folders import check_output
-from headtool.results.progress_bar import shown
 from headtool.results.runs import write_run
 from headtool.results.scores import json_rows
 from headtool.results.versions import versions
@@ -167,45 +168,36 @@ def validate(
     tried = list(_variants(methods))
     folder = None if out is None else Path(out)
     check_output(folder, force=force)
-    tables: list[pd.DataFrame] = []
+    numbers = range(seed, seed + models)
+    planted = [_planted(number, limit) for number in numbers]
+    meter = begin(progress, _plan(tried, *planted[0], models), *planted[0])
+    tables: dict[tuple[int, int], pd.DataFrame] = {}
     measured: dict[tuple[str, str], list[dict[str, float]]] = {}
-    failed: set[tuple[str, str]] = set()
-    jobs = [(number, one) for number in range(seed, seed + models) for one in tried]
-    current: tuple[ModelAdapter, Examples] | None = None
-    source: Mapping[str, Any] = {}
-    for number, one in shown(progress)(jobs, total=len(jobs), label="validate"):
-        if current is None or current[0].spec != _spec(number):
-            model = load_model(_spec(number))
-            current = model, model.encode(load_data("builtin:planted", limit=limit, seed=number))
-        if one.key in failed:
-            continue
+    for place, one in enumerate(tried):
         try:
-            scores, values = _tried(one, *current, number, execute)
+            with meter.phase(one.title):
+                found = [
+                    _tried(one, *current, number, execute, meter)
+                    for number, current in zip(numbers, planted, strict=True)
+                ]
         except HeadtoolError as error:
             if methods is not None:
                 raise
-            _LOG.warning("%s is left out: %s", " ".join(one.key).strip(), error)
-            failed.add(one.key)
-            measured.pop(one.key, None)
-            tables = [
-                table for table in tables if (table["method"][0], table["variant"][0]) != one.key
-            ]
+            _LOG.warning("%s is left out: %s", one.title, error)
             continue
-        tables.append(scores)
-        measured.setdefault(one.key, []).append(values)
+        tables |= {
+            (number, place): scores for number, (scores, _) in zip(numbers, found, strict=True)
+        }
+        measured[one.key] = [values for _, values in found]
     if not measured:
         raise HeadtoolError("every method failed; name some with `methods`")
     frame = _summary(measured)
-    heads = pd.concat(tables, ignore_index=True)
-    source = {
-        "models": [_spec(number) for number in range(seed, seed + models)],
+    heads = pd.concat([tables[place] for place in sorted(tables)], ignore_index=True)
+    source: Mapping[str, Any] = {
+        "models": [_spec(number) for number in numbers],
         "limit": limit,
         "seed": seed,
-        "methods": {
-            " ".join(one.key).strip(): {**one.method.settings()}
-            for one in tried
-            if one.key in measured
-        },
+        "methods": {one.title: {**one.method.settings()} for one in tried if one.key in measured},
         "versions": versions(),
     }
     if folder is not None:
@@ -219,6 +211,20 @@ def validate(
     return Validation(frame, heads, source, folder)
 
 
+def _planted(seed: int, limit: int) -> tuple[ModelAdapter, Examples]:
+    """A model and its examples."""
+    model = load_model(_spec(seed))
+    return model, model.encode(load_data("builtin:planted", limit=limit, seed=seed))
+
+
+def _plan(tried: Sequence[_Variant], model: ModelAdapter, examples: Examples, models: int) -> Plan:
+    """What all variants cost on all models, which are as large as the first."""
+    sketch, measures = Sketch("validate", model), resolve(model, None)
+    for one in tried:
+        sketch.method(one.title, one.method, examples, model.sites, measures, times=models)
+    return sketch.plan()
+
+
 @dataclass(frozen=True)
 class _Variant:
     """A method to try, and what its options are called."""
@@ -229,6 +235,10 @@ class _Variant:
     @property
     def key(self) -> tuple[str, str]:
         return self.method.name, self.options
+
+    @property
+    def title(self) -> str:
+        return " ".join(self.key).strip()
 
 
 def _variants(methods: Sequence[Method | str] | None) -> Iterator[_Variant]:
@@ -252,12 +262,18 @@ def _spec(seed: int) -> str:
 
 
 def _tried(
-    one: _Variant, model: ModelAdapter, examples: Examples, seed: int, execute: Executor
+    one: _Variant,
+    model: ModelAdapter,
+    examples: Examples,
+    seed: int,
+    execute: Executor,
+    progress: Progress,
 ) -> tuple[pd.DataFrame, dict[str, float]]:
     """Score the heads of one model, and compare with the truth."""
     began = time.perf_counter()
     with tally(model) as ran:
-        frame = one.method.score(model, examples, seed=seed, execute=execute).frame
+        made = one.method.score(model, examples, seed=seed, execute=execute, progress=progress)
+        frame = made.frame
     seconds = time.perf_counter() - began
     passes = float(examples.lengths.sum()) * len(model.sites)
     known = truth(seed)
