@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from headtool.reports.contents.studies import StudyContents
+    from headtool.reports.sections.page import Page
     from headtool.results.studies import Study
 
 __all__ = ["FORMATS", "add_report", "write_report", "write_study_report"]
@@ -211,22 +212,8 @@ def _render_study(contents: StudyContents, choice: Choice, made: Path, place: Pa
     if choice.format == "csv":
         made.mkdir()
         _write_csv(contents, made)
-        return
-    page = build_study_page(contents, place.parent)
-    if choice.format == "html":
-        from headtool.reports.formats.html import render_page
-
-        made.write_text(render_page(page), encoding="utf-8")
-    elif choice.format == "markdown":
-        from headtool.reports.formats.markdown import markdown_of
-
-        made.write_text(markdown_of(page), encoding="utf-8")
     else:
-        from headtool.reports.formats.latex import latex_files
-
-        made.mkdir()
-        for name, text in latex_files(page, columns=choice.columns).items():
-            (made / name).write_text(text, encoding="utf-8")
+        _write_page(build_study_page(contents, place.parent), choice, made)
 
 
 def add_report(run: Path) -> None:
@@ -243,33 +230,42 @@ def add_report(run: Path) -> None:
 
 def _render(contents: Contents, choice: Choice, place: Path) -> None:
     """Write one format at `place`, which does not exist."""
-    if choice.format == "html":
-        from headtool.reports.formats.html import render_html
-
-        place.write_text(render_html(contents), encoding="utf-8")
-    elif choice.format == "markdown":
-        from headtool.reports.formats.markdown import render_markdown
-
-        place.write_text(render_markdown(contents), encoding="utf-8")
-    else:
+    if choice.format == "csv":
         place.mkdir()
-        if choice.format == "latex":
-            from headtool.reports.formats.latex import render_latex
+        _write_csv(contents, place)
+    elif choice.format == "figures":
+        from headtool.reports.formats.figures import write_figures
 
-            for name, text in render_latex(contents, columns=choice.columns).items():
-                (place / name).write_text(text, encoding="utf-8")
-        elif choice.format == "csv":
-            _write_csv(contents, place)
-        else:
-            from headtool.reports.formats.figures import write_figures
+        place.mkdir()
+        if not write_figures(
+            contents, place, formats=choice.drawings, width=choice.width, font=choice.font
+        ):
+            raise HeadtoolError(
+                f"a run of {contents.kind} has tables and no figures; choose html, markdown, "
+                "latex or csv as `format`"
+            )
+    else:
+        from headtool.reports.sections.page import build_page
 
-            if not write_figures(
-                contents, place, formats=choice.drawings, width=choice.width, font=choice.font
-            ):
-                raise HeadtoolError(
-                    f"a run of {contents.kind} has tables and no figures; choose html, markdown, "
-                    "latex or csv as `format`"
-                )
+        _write_page(build_page(contents), choice, place)
+
+
+def _write_page(page: Page, choice: Choice, place: Path) -> None:
+    """Write a page as HTML, as Markdown, or as a folder of LaTeX."""
+    if choice.format == "html":
+        from headtool.reports.formats.html import render_page
+
+        place.write_text(render_page(page), encoding="utf-8")
+    elif choice.format == "markdown":
+        from headtool.reports.formats.markdown import markdown_of
+
+        place.write_text(markdown_of(page), encoding="utf-8")
+    else:
+        from headtool.reports.formats.latex import latex_files
+
+        place.mkdir()
+        for name, text in latex_files(page, columns=choice.columns).items():
+            (place / name).write_text(text, encoding="utf-8")
 
 
 def _write_csv(contents: HasTables, folder: Path) -> None:
