@@ -55,7 +55,7 @@ interpreter:
 # A stamp is touched last, so that an interrupted set-up is taken up again by the next make.
 $(READY): pyproject.toml constraints.txt | interpreter
 	"$(PYTHON)" -m venv $(VENV)
-	$(PIP) --upgrade pip setuptools
+	$(PIP) --upgrade pip setuptools setuptools-scm  # the build of seqeval asks for the latter
 	$(PIP) --no-build-isolation -e '.[dev]'
 	@touch $@
 
