@@ -34,7 +34,7 @@ from transformers import (
 
 from headtool.data import TextData
 from headtool.data.cells import image_uri
-from headtool.models.huggingface.model import HuggingFaceImageModel, HuggingFaceModel
+from headtool.models.huggingface.model import HuggingFaceArrayModel, HuggingFaceModel
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 NAMES = ("ada", "grace", "tokyo", "paris")
@@ -196,7 +196,7 @@ def viewer(name: str = "ViT", *, size: int = 16) -> HuggingFaceModel:
     """A random classifier of images in double precision."""
     torch.manual_seed(0)
     processor = ViTImageProcessorPil(size={"height": size, "width": size})
-    return HuggingFaceImageModel(name, "classification", SIGHTED[name]().double(), processor)
+    return HuggingFaceArrayModel(name, "classification", SIGHTED[name]().double(), processor)
 
 
 def save_images(folder: Path, count: int = 6) -> Path:

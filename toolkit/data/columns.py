@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from headtool.data.arrays import ARRAYS, array_data
 from headtool.data.dataset import TextData
 from headtool.data.images import image_data
 from headtool.data.messages import listing, quoted
@@ -23,6 +24,7 @@ _ROLES = (
     *("prompt", "answer", "wrong", "choices", "tokens", "tags"),
     *("question", "context", "answers", "image", "messages"),
     *("input_ids", "labels", "attention_mask", "token_type_ids"),
+    *ARRAYS,
 )
 _EXAMPLE = "text_a=premise,text_b=hypothesis,label=gold_label"
 
@@ -43,8 +45,8 @@ class _Layout:
         Makes data of a table, given the column of each role.
     known
         Names of columns by which such a table is recognised, by role.
-    unlabelled
-        Whether a table with a column ``label`` is none.
+    unlike
+        Names of columns that such a table does not have.
     both
         Roles that are all named where one is.
     apart
@@ -56,7 +58,7 @@ class _Layout:
     rule: str
     read: Callable[[Table, Mapping[str, str], str], TextData]
     known: tuple[Mapping[str, str], ...]
-    unlabelled: bool = False
+    unlike: frozenset[str] = frozenset()
     both: frozenset[str] = frozenset()
     apart: tuple[tuple[frozenset[str], frozenset[str]], ...] = ()
 
@@ -78,6 +80,19 @@ def _same(*roles: str) -> dict[str, str]:
 
 
 _LAYOUTS = (
+    _Layout(
+        frozenset(ARRAYS),
+        frozenset({"label", "labels", "attention_mask"}),
+        "arrays of numbers need one of " + ", ".join(f"{role}=NAME" for role in ARRAYS) + " and "
+        "label=NAME",
+        array_data,
+        tuple(_same(role) for role in ARRAYS),
+        unlike=frozenset({"text", "text_a", "sentence"}),  # beside sound, where either is read
+        apart=(
+            (frozenset({"labels"}), frozenset({"label"})),
+            *((frozenset({one}), frozenset(ARRAYS) - {one}) for one in ARRAYS),
+        ),
+    ),
     _Layout(
         frozenset({"input_ids", "labels", "attention_mask", "token_type_ids"}),
         frozenset({"label"}),
@@ -116,7 +131,7 @@ _LAYOUTS = (
             {"source": "article", "target": "highlights"},
             {"source": "text", "target": "summary"},
         ),
-        unlabelled=True,
+        unlike=frozenset({"label"}),
         both=frozenset({"source", "target"}),
     ),
     _Layout(
@@ -171,7 +186,8 @@ def parse_columns(text: str) -> dict[str, str]:
     ``messages``; beside all of them ``corrupted``. Sentences with
     tags have ``tokens`` and ``tags``, questions about a text ``question``, ``context`` and
     ``answers``, images ``image`` and ``label``, texts in token numbers ``input_ids`` and
-    ``labels``.
+    ``labels``. Arrays in memory have ``input_values``, ``input_features``, ``pixel_values`` or
+    ``audio``, and ``label`` or ``labels``.
 
     Raises
     ------
@@ -233,6 +249,7 @@ def text_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
     changed. ``tokens`` with ``tags`` (or ``ner_tags``) are sentences for token classification,
     ``question``, ``context`` and ``answers`` questions in SQuAD's form, ``image`` and ``label``
     encoded images, ``input_ids`` with ``labels`` or ``label`` texts that are token numbers already.
+    ``input_values``, ``input_features``, ``pixel_values`` and ``audio`` hold arrays of numbers.
 
     Parameters
     ----------
@@ -268,6 +285,8 @@ def _completed(table: Table, columns: Mapping[str, str], layout: _Layout) -> dic
             named = known
             break
     found.pop("prompt" if "messages" in named else "messages", None)
+    for role in set(ARRAYS) - set(named):  # a table may hold sound and what was made of it
+        found.pop(role, None)
     return found | dict(named)
 
 
@@ -283,7 +302,7 @@ def _recognised(table: Table, columns: Mapping[str, str]) -> _Layout | None:
     header = set(table.header)
     for layout in _LAYOUTS:
         for known in layout.known:
-            if set(known.values()) <= header and not (layout.unlabelled and "label" in header):
+            if set(known.values()) <= header and not layout.unlike & header:
                 return layout
     return None
 

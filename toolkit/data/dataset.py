@@ -25,6 +25,7 @@ Kind = Literal[
     "tokens",
     "questions",
     "images",
+    "arrays",
     "ids",
 ]
 
@@ -56,6 +57,11 @@ _COLUMNS: dict[Kind, tuple[set[str], ...]] = {
         {"question", "context", "answers", "answerable"},
     ),
     "images": ({"image", "label"},),
+    "arrays": tuple(
+        {name, "label", *mask}
+        for name in ("input_values", "input_features", "pixel_values", "audio")
+        for mask in ((), ("attention_mask",))
+    ),
     "ids": tuple(
         {"input_ids", *label, *mask, *types}
         for label in ((), ("label",), ("labels",))
@@ -81,8 +87,10 @@ class TextData:
         ``label``: which of them is right, from 0), ``tokens`` (``tokens`` and ``tags``: JSON lists
         of strings of one length), ``questions`` (``question``, ``context`` and ``answers``: a JSON
         list of texts with their first characters; ``answerable``, ``yes`` or ``no``, where some
-        have no answer), ``images`` (``image``: paths or data URIs, and ``label``) or ``ids``
-        (``input_ids``: JSON lists of token numbers, optionally ``attention_mask`` and
+        have no answer), ``images`` (``image``: paths or data URIs, and ``label``), ``arrays``
+        (``input_values``, ``input_features``, ``pixel_values`` or ``audio``: arrays as
+        `headtool.data.cells.array_uri` writes them, ``label``, and optionally ``attention_mask``)
+        or ``ids`` (``input_ids``: JSON lists of token numbers, optionally ``attention_mask`` and
         ``token_type_ids``, with ``label`` or, as lists, ``labels``). The first two and prompts
         may have ``corrupted``: the same text with what decides changed, for
         ``replacement=counterfactual``; beside ``text_b`` there is ``corrupted_b``.
@@ -138,7 +146,7 @@ class TextData:
     @property
     def labels(self) -> tuple[str, ...]:
         """Class or target of each row, as written; empty where rows have none."""
-        has = self.kind in ("classification", "images", "ids")
+        has = self.kind in ("classification", "images", "arrays", "ids")
         return self.columns.get("label", ()) if has else ()
 
     @property

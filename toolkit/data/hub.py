@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from headtool.data.messages import first_line
+from headtool.data.messages import first_line, quoted
 from headtool.data.tables import Table, as_cells
 from headtool.data.textfile import user_path
 from headtool.errors import HeadtoolError
@@ -54,25 +55,36 @@ def dataset_table(data: Any, source: str) -> Table:
     """
     import datasets
 
-    data = data.with_format(None).flatten()
+    data = whole = data.with_format(None)
     if len(data) == 0:
         raise HeadtoolError(f"{source} has no rows; choose another split")
+    sounds = [name for name, one in data.features.items() if isinstance(one, datasets.Audio)]
+    data = data.remove_columns(sounds).flatten()
     features = data.features
 
     def place(index: int) -> str:
         return f"{source}, row {index + 1}"
 
+    def values(name: str) -> Iterator[object]:
+        try:
+            yield from (whole if name in sounds else data)[name]
+        except ImportError as error:  # what decodes sound is a package of its own
+            raise HeadtoolError(
+                f"{source}: the datasets library cannot decode column {quoted(name)} "
+                f"({first_line(error)}); install that, or give arrays of floats"
+            ) from error
+
     def cells(name: str, *, lists: bool = False) -> list[str | None]:
-        feature = features[name]
+        feature = features.get(name)
         if isinstance(feature, datasets.Image):  # as it was encoded
-            values = data.cast_column(name, datasets.Image(decode=False))[name]
-            return as_cells(values, name, place, lists=lists)
+            encoded = data.cast_column(name, datasets.Image(decode=False))[name]
+            return as_cells(encoded, name, place, lists=lists)
         while hasattr(feature, "feature"):  # a list
             feature = feature.feature
         names = feature.names if isinstance(feature, datasets.ClassLabel) else None
-        return as_cells(data[name], name, place, label_names=names, lists=lists)
+        return as_cells(values(name), name, place, label_names=names, lists=lists)
 
-    return Table(source=source, header=tuple(data.column_names), cells=cells, place=place)
+    return Table(source, (*data.column_names, *sounds), cells, place, values)
 
 
 def _load(path: str, split: str, spec: str) -> Any:

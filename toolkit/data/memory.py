@@ -78,27 +78,32 @@ def _frame_table(frame: Any) -> Table:
     def place(index: int) -> str:
         return f"the DataFrame, row {index + 1}"
 
-    def cells(name: str, *, lists: bool = False) -> list[str | None]:
-        column = frame[next(known for known in frame.columns if str(known) == name)]
-        return as_cells((_plain(value) for value in column), name, place, lists=lists)
+    def values(name: str) -> Any:
+        return frame[next(known for known in frame.columns if str(known) == name)]
 
-    return Table("the DataFrame", tuple(str(name) for name in frame.columns), cells, place)
+    def cells(name: str, *, lists: bool = False) -> list[str | None]:
+        return as_cells((_plain(value) for value in values(name)), name, place, lists=lists)
+
+    return Table("the DataFrame", tuple(str(name) for name in frame.columns), cells, place, values)
 
 
 def _rows_table(rows: Any) -> Table:
     def place(index: int) -> str:
         return f"the list, row {index + 1}"
 
-    def cells(name: str, *, lists: bool = False) -> list[str | None]:
+    def values(name: str) -> list[Any]:
         for index, row in enumerate(rows):
             if not isinstance(row, Mapping) or name not in row:
                 has = listing(map(str, row)) if isinstance(row, Mapping) else type(row).__name__
                 raise HeadtoolError(
                     f"{place(index)}: no key {quoted(name)} (it has {has}); every row needs it"
                 )
-        return as_cells((_plain(row[name]) for row in rows), name, place, lists=lists)
+        return [row[name] for row in rows]
 
-    return Table("the list", tuple(str(name) for name in rows[0]), cells, place)
+    def cells(name: str, *, lists: bool = False) -> list[str | None]:
+        return as_cells((_plain(value) for value in values(name)), name, place, lists=lists)
+
+    return Table("the list", tuple(str(name) for name in rows[0]), cells, place, values)
 
 
 def _plain(value: Any) -> Any:

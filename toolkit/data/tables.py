@@ -51,12 +51,15 @@ class Table:
         absent.
     place
         Returns where a row (counted from zero) stands, such as ``'dev.tsv', line 7``.
+    values
+        Returns one column as it is, also arrays; None where the table is a file.
     """
 
     source: str
     header: tuple[str, ...]
     cells: Cells
     place: Callable[[int], str]
+    values: Callable[[str], Iterable[object]] | None = None
 
 
 def read_tsv(path: Path) -> Table:

@@ -12,7 +12,7 @@ from headtool.data.picking import named_column
 from headtool.data.tables import Table
 from headtool.errors import HeadtoolError
 
-__all__ = ["token_data"]
+__all__ = ["token_data", "whole_numbers"]
 
 _LOGGER = logging.getLogger("headtool.data")
 
@@ -37,7 +37,7 @@ def token_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
     """
     roles = ("input_ids", "attention_mask", "token_type_ids")
     lists = {
-        role: _numbers(table, named_column(table, columns[role]))
+        role: whole_numbers(table, named_column(table, columns[role]))
         for role in roles
         if role in columns
     }
@@ -46,7 +46,7 @@ def token_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
         return TextData(spec, "ids", lists)
     labels = table.cells(named_column(table, given), lists=True)
     if all(label is not None and label.startswith("[") for label in labels):
-        return TextData(spec, "ids", {**lists, "labels": _numbers(table, given)})
+        return TextData(spec, "ids", {**lists, "labels": whole_numbers(table, given)})
     data = TextData(spec, "ids", {**lists, "label": tuple(label or "" for label in labels)})
     known = [row for row, label in enumerate(labels) if label is not None]
     if len(known) == len(labels):
@@ -60,8 +60,21 @@ def token_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
     return data.take(known)
 
 
-def _numbers(table: Table, name: str) -> tuple[str, ...]:
-    """A column of lists of whole numbers, each as JSON."""
+def whole_numbers(table: Table, name: str) -> tuple[str, ...]:
+    """Read a column of lists of whole numbers, each as JSON.
+
+    Parameters
+    ----------
+    table
+        The table.
+    name
+        The column.
+
+    Raises
+    ------
+    HeadtoolError
+        If a cell holds something else, or nothing.
+    """
     found = []
     for row, cell in enumerate(table.cells(name, lists=True)):
         try:

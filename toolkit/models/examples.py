@@ -162,10 +162,19 @@ class Examples:
             Whether examples that would fit into one batch are still cut into several with hardly
             any padding, for masks to fill.
         """
-        lengths = self.lengths.tolist()
-        small = tight and len(lengths) * max(lengths, default=0) <= self.batch_tokens
-        padding = _TIGHT if small else math.inf
-        return length_buckets(lengths, batch_tokens=self.batch_tokens, most_padding=padding)
+        shapes = [row.get("shape", ()) for row in self.rows]  # arrays are not padded
+        batches = []
+        for shape in sorted(set(shapes)):
+            alike = np.flatnonzero([one == shape for one in shapes])
+            lengths = self.lengths[alike].tolist()
+            small = tight and len(lengths) * max(lengths, default=0) <= self.batch_tokens
+            cut = length_buckets(
+                lengths,
+                batch_tokens=self.batch_tokens,
+                most_padding=_TIGHT if small else math.inf,
+            )
+            batches += [alike[batch] for batch in cut]
+        return batches
 
 
 @dataclass(frozen=True)

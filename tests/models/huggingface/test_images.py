@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-import transformers
 
 import headtool
 from headtool.data import TextData
@@ -59,7 +58,7 @@ def test_text_for_images_and_images_for_text() -> None:
     with pytest.raises(HeadtoolError, match="holds data of the kind images, but"):
         headtool.load_model("builtin:nli").encode(pictures())
     for refused in (lambda m: m.pieces(), lambda m: m.export(batch=1, length=5)):
-        with pytest.raises(HeadtoolError, match="reads images; give one that reads text"):
+        with pytest.raises(HeadtoolError, match="reads images; give one of text"):
             refused(viewer())
 
 
@@ -70,19 +69,6 @@ def test_a_damaged_image_is_named(tmp_path: Path) -> None:
         HeadtoolError, match=r"pets, example 5 \('3.png'\): cannot decode the image"
     ):
         viewer().encode(headtool.load_data(str(folder)))
-
-
-def test_models_that_read_sound_are_refused(tmp_path: Path) -> None:
-    config = '{"architectures": ["Wav2Vec2ForCTC"], "model_type": "wav2vec2"}'
-    (tmp_path / "config.json").write_text(config)
-    with pytest.raises(HeadtoolError, match="is a Wav2Vec2ForCTC, which reads sound"):
-        headtool.load_model(str(tmp_path))
-    size = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    listener = transformers.ASTForAudioClassification(
-        transformers.ASTConfig(**size, intermediate_size=16, max_length=16, num_mel_bins=16)
-    )
-    with pytest.raises(HeadtoolError, match="reads sound, and no data here holds any"):
-        headtool.wrap(listener)
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from torch import nn
 from transformers.models.auto import modeling_auto
 from transformers.utils import logging as hf_logging
 
+from headtool.data.arrays import ARRAYS
 from headtool.errors import HeadtoolError
 from headtool.models.examples import Task
 from headtool.models.huggingface.checking import check_config, check_parts, readable_errors
@@ -30,6 +30,7 @@ from headtool.models.huggingface.gguf import (
     named_class,
     open_gguf,
 )
+from headtool.models.huggingface.processors import load_processor
 from headtool.models.huggingface.pruned import pruned_class
 from headtool.quiet import only_errors
 
@@ -84,10 +85,14 @@ _HEADS: tuple[tuple[Task, Any, Any], ...] = (
         modeling_auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES,
         transformers.AutoModelForImageClassification,
     ),
+    (
+        "classification",
+        modeling_auto.MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES,
+        transformers.AutoModelForAudioClassification,
+    ),
 )
 
-_SOUND = (
-    modeling_auto.MODEL_FOR_AUDIO_CLASSIFICATION_MAPPING_NAMES,
+_TRANSCRIBING = (
     modeling_auto.MODEL_FOR_CTC_MAPPING_NAMES,
     modeling_auto.MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES,
 )
@@ -115,8 +120,10 @@ def load_parts(
     with open_gguf(name, found) as place:
         every = {**found, **(options or {})}
         module = load_weights(built, place, config, spec=spec, dtype=dtype, options=every)
-        if loader is transformers.AutoModelForImageClassification:
-            return task, module, _image_processor(place, found, spec)
+        reads = cast(Any, module).main_input_name
+        if reads in ARRAYS:
+            images = reads == "pixel_values"
+            return task, module, load_processor(place, found, images=images, spec=spec)
         with readable_errors("load the tokenizer", spec):
             tokenizer = transformers.AutoTokenizer.from_pretrained(place, **found)
     if len(tokenizer.get_vocab()) <= len(tokenizer.all_special_tokens):
@@ -124,15 +131,6 @@ def load_parts(
         raise HeadtoolError(f"{spec} has no tokenizer; save one beside the model")
     check_parts(spec, module, tokenizer)
     return task, module, tokenizer
-
-
-def _image_processor(place: str, options: Mapping[str, Any], spec: str) -> Any:
-    """Load what makes images input, as Pillow does it: torchvision is not needed."""
-    if importlib.util.find_spec("PIL") is None:
-        raise HeadtoolError(f"{spec} reads images; pip install headtool[images]")
-    with readable_errors("load the image processor", spec):
-        loader = cast(Any, transformers.AutoImageProcessor)  # untyped
-        return loader.from_pretrained(place, backend="pil", **options)
 
 
 def load_pruned_module(folder: Path) -> nn.Module:
@@ -329,7 +327,9 @@ def task_of(spec: str, config: Any, names: Sequence[str]) -> tuple[Task, Any]:
     """
     for task, mapping, loader in _HEADS:
         if _classes(mapping).intersection(names):
-            if task not in ("seq2seq", "causal-lm", "masked-lm") and config.is_encoder_decoder:
+            listens = loader is transformers.AutoModelForAudioClassification
+            labels = task not in ("seq2seq", "causal-lm", "masked-lm")
+            if labels and config.is_encoder_decoder and not listens:  # Whisper's is its encoder
                 what = "models with spans" if task == "question-answering" else "classifiers"
                 raise HeadtoolError(
                     f"{spec} is a {names[0]}: encoder-decoder {what} are not supported"
@@ -345,16 +345,15 @@ def task_of(spec: str, config: Any, names: Sequence[str]) -> tuple[Task, Any]:
                     "needs one; correct problem_type or id2label in its config.json"
                 )
             return ("regression" if regression else "classification"), loader
-    if any(_classes(mapping).intersection(names) for mapping in _SOUND):
+    if any(_classes(mapping).intersection(names) for mapping in _TRANSCRIBING):
         raise HeadtoolError(
-            f"{spec} is a {names[0]}, which reads sound, and no data here holds any, from files or "
-            "in memory; give a model that reads text or images, or write an adapter for it "
-            "(CONTRIBUTING: how to add a model library)"
+            f"{spec} is a {names[0]}, which transcribes sound, and no data here pairs sound with "
+            "texts; of the models that read sound, headtool takes those that classify it"
         )
     raise HeadtoolError(
         f"{spec} is a {names[0] if names else 'model of unnamed class'}; headtool needs one with a "
-        "sequence-classification, token-classification, image-classification, question-answering, "
-        "or a causal, masked or sequence-to-sequence language-model head"
+        "sequence-, token-, image- or audio-classification, a question-answering, or a causal, "
+        "masked or sequence-to-sequence language-model head"
     )
 
 

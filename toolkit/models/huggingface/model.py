@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import Any, Self, cast
 
 import torch
-import transformers
 from torch import Tensor, nn
 
+from headtool.data.arrays import ARRAYS
 from headtool.errors import HeadtoolError
 from headtool.models.examples import Examples
+from headtool.models.huggingface.arrays import ArrayNetwork
 from headtool.models.huggingface.biases import biased
 from headtool.models.huggingface.export import exported
 from headtool.models.huggingface.fresh import fresh_huggingface
 from headtool.models.huggingface.generation import HuggingFaceGenerator, fixed_length
-from headtool.models.huggingface.images import ImageNetwork
 from headtool.models.huggingface.loading import (
     find_huggingface,
     load_parts,
@@ -34,7 +34,7 @@ from headtool.models.huggingface.placing import placing_of
 from headtool.quiet import no_bars
 from headtool.searching import Search
 
-__all__ = ["HuggingFaceImageModel", "HuggingFaceModel"]
+__all__ = ["HuggingFaceArrayModel", "HuggingFaceModel"]
 
 _LARGEST_FILE = "5GB"
 
@@ -85,8 +85,8 @@ class HuggingFaceModel(HuggingFaceNetwork):
         )
         placing.settle(module, spec=spec)
         made = cls
-        if isinstance(tokenizer, transformers.BaseImageProcessor):
-            made = cast("type[Self]", HuggingFaceImageModel)
+        if cast(Any, module).main_input_name in ARRAYS:
+            made = cast("type[Self]", HuggingFaceArrayModel)
         model = made(spec, task, module if placing.options else module.to(device), tokenizer)
         model.files = weight_files(source)
         return model
@@ -157,8 +157,8 @@ class HuggingFaceModel(HuggingFaceNetwork):
         return exported(self, batch=batch, length=length)
 
 
-class HuggingFaceImageModel(ImageNetwork, HuggingFaceModel):
-    """A model of transformers that reads images; see `ImageNetwork`."""
+class HuggingFaceArrayModel(ArrayNetwork, HuggingFaceModel):
+    """A model of transformers that reads images or sound; see `ArrayNetwork`."""
 
 
 @contextlib.contextmanager

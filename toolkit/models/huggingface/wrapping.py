@@ -6,14 +6,15 @@ import copy
 from typing import Any
 
 from torch import nn
-from transformers import AutoModelForImageClassification
 
+from headtool.data.arrays import ARRAYS
 from headtool.errors import HeadtoolError
 from headtool.models.examples import Task
 from headtool.models.fingerprints import weights_sha256, weights_state
 from headtool.models.huggingface.checking import check_config, check_parts
 from headtool.models.huggingface.loading import task_of
-from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.models.huggingface.model import HuggingFaceArrayModel, HuggingFaceModel
+from headtool.models.huggingface.processors import check_processor
 
 __all__ = ["WrappedModel", "wrap"]
 
@@ -28,6 +29,8 @@ class WrappedModel(HuggingFaceModel):
     task, module, tokenizer
         As for `HuggingFaceModel`.
     """
+
+    _plain: type[HuggingFaceModel] = HuggingFaceModel
 
     def __init__(self, kind: str, task: Task, module: nn.Module, tokenizer: Any) -> None:
         self._sha256 = weights_sha256(module)
@@ -48,7 +51,13 @@ class WrappedModel(HuggingFaceModel):
 
     def with_module(self, module: nn.Module) -> HuggingFaceModel:  # type: ignore[override]
         """Make an ordinary model; see `ModelAdapter.with_module`."""
-        return HuggingFaceModel(self.spec, self.task, module, self.tokenizer)
+        return self._plain(self.spec, self.task, module, self.tokenizer)
+
+
+class WrappedArrayModel(WrappedModel, HuggingFaceArrayModel):
+    """A transformers model of images or sound that was in memory; see `wrap`."""
+
+    _plain = HuggingFaceArrayModel
 
 
 def wrap(model: Any, tokenizer: Any = None) -> WrappedModel:
@@ -61,12 +70,14 @@ def wrap(model: Any, tokenizer: Any = None) -> WrappedModel:
     Parameters
     ----------
     model
-        A classifier, or a causal, masked or sequence-to-sequence language model; what
-        `headtool.load_model` takes from a folder. It may come out of ``trainer.train()``.
+        A classifier (also of images or sound), or a causal, masked or sequence-to-sequence language
+        model; what `headtool.load_model` takes from a folder. It may come out of
+        ``trainer.train()``.
     tokenizer
-        Its tokenizer. Without one it takes data with the columns ``input_ids`` and ``labels``, and
-        the configuration says which tokens are special. Texts, translations that are decoded and
-        roles need one.
+        Its tokenizer, image processor or feature extractor. Without one it takes data with the
+        columns ``input_ids`` (or ``pixel_values``, ``input_values``, ``input_features``, as its
+        forward pass does) and ``labels``, and the configuration says which tokens are special.
+        Texts, images, sound (``audio``), translations that are decoded and roles need one.
 
     Returns
     -------
@@ -92,9 +103,7 @@ def wrap(model: Any, tokenizer: Any = None) -> WrappedModel:
     kind = type(model).__name__
     name = f"the {kind} in memory"
     _check_kind(model, name)
-    task, loader = task_of(name, model.config, [known.__name__ for known in type(model).__mro__])
-    if loader is AutoModelForImageClassification:
-        raise HeadtoolError(f"{name} reads images; save it, and give its folder")
+    task, _ = task_of(name, model.config, [known.__name__ for known in type(model).__mro__])
     check_config(name, model.config)
     try:
         module = _view(model)
@@ -102,6 +111,8 @@ def wrap(model: Any, tokenizer: Any = None) -> WrappedModel:
         raise HeadtoolError(
             f"{name} cannot be copied without its weights ({error}); save it, and give its folder"
         ) from error
+    if module.main_input_name in ARRAYS:
+        return WrappedArrayModel(kind, task, module, check_processor(name, tokenizer))
     check_parts(name, module, tokenizer)
     return WrappedModel(kind, task, module, tokenizer)
 
