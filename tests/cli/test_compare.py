@@ -480,7 +480,7 @@ def count_work(monkeypatch: pytest.MonkeyPatch, *, stop_after: int | None = None
 
         return doing
 
-    monkeypatch.setattr(evaluation._Runner, "run", noted("unit", evaluation._Runner.run))
+    monkeypatch.setattr(evaluation.Runner, "run", noted("unit", evaluation.Runner.run))
     monkeypatch.setattr(Method, "score", noted("score", Method.score))
     return done
 

@@ -260,7 +260,7 @@ def test_an_interrupted_comparison_continues_with_the_next_half(
 
         return doing
 
-    monkeypatch.setattr(evaluation._Runner, "run", noted("unit", evaluation._Runner.run))
+    monkeypatch.setattr(evaluation.Runner, "run", noted("unit", evaluation.Runner.run))
     monkeypatch.setattr(Method, "score", noted("score", Method.score))
     asked = ("--method", "gradient,ablation", "--batch-tokens", 9)
     assert compare(*asked, "--out", "straight").code == 0

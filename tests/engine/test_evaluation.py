@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from headtool.attention.gating import Gating
-from headtool.engine import evaluation
+from headtool.engine import running
 from headtool.engine.evaluation import evaluate
 from headtool.engine.passes import mask_gates
 from headtool.engine.replay import Replay
@@ -54,16 +54,18 @@ def test_equals_a_plain_loop(name: str, batch_tokens: int) -> None:
     np.testing.assert_array_equal(untouched, outcomes.whole["loss"])
 
 
-@pytest.mark.parametrize("name", ["BERT", "GPT-2", "BART"])
-def test_masks_of_a_batch_that_keeps_the_cpu_busy_run_one_at_a_time(
+@pytest.mark.parametrize("name", ["BERT", "Llama", "BART"])
+def test_masks_share_a_pass_where_a_batch_leaves_the_cpu_idle(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the shape of the whole pass, so that a head without effect needs no reference run."""
+    """In the shape of a pass of the whole model, so that a head without effect has none at all."""
     model = FamilyModel(name)
+    for handle in model.handles[::2]:
+        with torch.no_grad():
+            handle.module.weight[:, : handle.site.head_dim] = 0
     examples = model.encode(DATA, batch_tokens=200)
-    masks = some_masks(model)
-    together = evaluate(model, examples, masks)
-    monkeypatch.setattr(evaluation, "_FULL", 1)
+    idle = [HeadMask.without(model.sites, [site.heads[0]]) for site in list(model.sites)[::2]]
+    masks = [*some_masks(model), *idle]
     rows: list[int] = []
     forward = FamilyModel.forward
 
@@ -73,10 +75,35 @@ def test_masks_of_a_batch_that_keeps_the_cpu_busy_run_one_at_a_time(
 
     monkeypatch.setattr(FamilyModel, "forward", counted)
     alone = evaluate(model, examples, masks)
-    assert max(rows) == max(len(index) for index in examples.batches())
+    assert max(rows) == len(examples)
+    monkeypatch.setattr(running, "_MASKS_A_COPY", 1)
+    together = evaluate(model, examples, masks)
+    assert len(examples) < max(rows) <= 200 // 5
     np.testing.assert_allclose(alone.masked["loss"], together.masked["loss"], rtol=0, atol=1e-5)
-    untouched = alone.masked["loss"][len(model.sites.heads)]
-    np.testing.assert_array_equal(untouched, alone.whole["loss"])
+    for outcomes in (alone, together):
+        for row in (len(model.sites.heads), *range(-len(idle), 0)):
+            np.testing.assert_array_equal(outcomes.masked["loss"][row], outcomes.whole["loss"])
+
+
+def test_masks_of_a_decoder_read_the_encoder_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = FamilyModel("BART", dtype=torch.float64)
+    decoder = [site for site in model.sites if site.kind != "enc-self"]
+    masks = [HeadMask.without(model.sites, [site.heads[0]]) for site in decoder]
+    calls: list[int] = []
+    for layer in model.module.model.decoder.layers:
+        forward = layer.encoder_attn.k_proj.forward
+
+        def counted(hidden: Tensor, run: Any = forward) -> Tensor:
+            calls.append(len(hidden))
+            return run(hidden)
+
+        monkeypatch.setattr(layer.encoder_attn.k_proj, "forward", counted)
+    examples = model.encode(DATA, batch_tokens=40)
+    outcomes = evaluate(model, examples, masks)
+    assert len(calls) == len(model.module.model.decoder.layers) * (3 + 2 + 1)  # recorded, tried
+    np.testing.assert_allclose(
+        outcomes.masked["loss"], plain(model, examples, masks), rtol=0, atol=1e-10
+    )
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from headtool.heads import AttentionSite, HeadMask
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples, Forward
 
-__all__ = ["finite_forward", "gates_differ", "mask_gates"]
+__all__ = ["finite_forward", "finite_outcome", "gates_differ", "mask_gates"]
 
 
 def mask_gates(
@@ -59,7 +59,21 @@ def finite_forward(
     HeadtoolError
         If a loss is NaN or infinite; it names the examples.
     """
-    result = model.forward(batch, label_smoothing=label_smoothing)
+    return _checked(model, model.forward(batch, label_smoothing=label_smoothing), batch, examples)
+
+
+def finite_outcome(model: ModelAdapter, batch: Batch, examples: Examples) -> Forward:
+    """Run a batch without gradients, by `ModelAdapter.outcome`; see `finite_forward`.
+
+    Parameters
+    ----------
+    model, batch, examples
+        As for `finite_forward`.
+    """
+    return _checked(model, model.outcome(batch), batch, examples)
+
+
+def _checked(model: ModelAdapter, result: Forward, batch: Batch, examples: Examples) -> Forward:
     finite = torch.isfinite(result.losses.detach()).cpu().numpy()
     if not finite.all():
         bad = sorted({examples.place(row) for row in batch.index[~finite].tolist()})

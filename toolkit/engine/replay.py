@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from headtool.attention.gating import SiteHandle
+from headtool.engine.unchanged import unchanged_layers
 from headtool.heads import AttentionSite
 from headtool.models.base import ModelAdapter
 
@@ -47,20 +48,20 @@ class Recording:
 
     Attributes
     ----------
-    rows
-        Rows of the batch.
     events
         The block calls in order.
     projected
         Per site, the output projection's input.
     owners
         Per site, what its attention module returned.
+    unchanged
+        What layers returned that no head of the decoder changes.
     """
 
-    rows: int
     events: list[_Event] = field(default_factory=list)
     projected: dict[AttentionSite, Tensor] = field(default_factory=dict)
     owners: dict[AttentionSite, Any] = field(default_factory=dict)
+    unchanged: dict[nn.Module, Tensor] = field(default_factory=dict)
 
     @property
     def last_site(self) -> AttentionSite:
@@ -98,6 +99,7 @@ class Replay:
         self.handles = {handle.site: handle for handle in model.handles}
         self.blocks = {site: _block(model.module, site) for site in self.handles}
         self.modes: dict[AttentionSite, Owner | None] = {}
+        self.unchanged: list[nn.Linear] = []  # by masks of the decoder alone
         last = model.handles[-1]
         self.reads_first = (
             model.task in ("classification", "regression") and last.layout == "batch-first"
@@ -111,12 +113,25 @@ class Replay:
             for handle in model.handles
         )
 
+    def find_unchanged(self, run: Callable[[], object]) -> None:
+        """Find the layers of a decoder that read nothing but the encoder's output.
+
+        Parameters
+        ----------
+        run
+            A forward pass of a few examples; it is run twice.
+        """
+        kinds = {site.kind for site in self.handles}
+        if {"enc-self", "cross"} <= kinds:
+            upper = [block for site, block in self.blocks.items() if site.kind != "enc-self"]
+            self.unchanged = unchanged_layers(list(dict.fromkeys(upper)), run)
+
     # -- recording --------------------------------------------------------------------------
 
     @contextlib.contextmanager
-    def record(self, rows: int) -> Iterator[Recording]:
+    def record(self) -> Iterator[Recording]:
         """Record the forward pass that runs inside."""
-        recording = Recording(rows)
+        recording = Recording()
         outputs: dict[AttentionSite, Tensor] = {}
         with contextlib.ExitStack() as stack:
             for block in set(self.blocks.values()):
@@ -127,6 +142,9 @@ class Replay:
                 seen = _KeepInput(sites, recording)
                 stack.callback(projection.register_forward_pre_hook(seen).remove)
                 stack.callback(projection.register_forward_hook(_Keep(sites, outputs)).remove)
+            for layer in self.unchanged:
+                keep = _Keep([layer], recording.unchanged)
+                stack.callback(layer.register_forward_hook(keep).remove)
             yield recording
         if not self.modes:
             self.modes = {
@@ -156,7 +174,6 @@ class Replay:
         recording: Recording,
         gated: Sequence[AttentionSite],
         *,
-        repeat: int = 1,
         first_position_only: bool = False,
     ) -> Iterator[None]:
         """Let the forward pass that runs inside start where gates on `gated` can matter.
@@ -167,15 +184,12 @@ class Replay:
             Of the same batch.
         gated
             Sites where heads will be gated; at least one.
-        repeat
-            How often the batch's rows are repeated in the coming pass, one after the other.
         first_position_only
             Compute only the first position after the last attention; see `reads_first`.
         """
         start, first = recording.start(gated)
         sites = recording.events[start].sites
         known = sites[: sites.index(first) + 1]
-        widen = _Widen(recording.rows, repeat, self.handles[first].layout == "time-first")
         position = iter(range(len(recording.events)))
         last = recording.events[-1]
 
@@ -185,10 +199,10 @@ class Replay:
             def forward(*args: Any, **kwargs: Any) -> Any:
                 now = next(position)
                 if now < start:
-                    return widen(recording.events[now].output)
+                    return recording.events[now].output
                 if first_position_only and now == len(recording.events) - 1:
                     ready = last.sites[-1] if last.sites[-1] in known else None
-                    return self._narrow(original, recording, widen, ready, args, kwargs)
+                    return self._narrow(original, recording, ready, args, kwargs)
                 return original(*args, **kwargs)
 
             return forward
@@ -200,7 +214,11 @@ class Replay:
                 if self.modes[site] is not None and not (
                     first_position_only and site == last.sites[-1]
                 ):
-                    stack.enter_context(self._answered(site, recording, widen))
+                    stack.enter_context(self._answered(site, recording))
+            if first.kind != "enc-self":
+                for layer in self.unchanged:
+                    known_output = _constant(recording.unchanged[layer])
+                    stack.enter_context(_patched(layer, known_output))
             yield
 
     @contextlib.contextmanager
@@ -226,27 +244,27 @@ class Replay:
         """
         start, _ = recording.start(gated)
         resumed = self.resume(recording, gated, first_position_only=first_position_only)
-        with resumed, self.record(recording.rows) as new:
+        with resumed, self.record() as new:
             yield new
         new.events[:start] = recording.events[:start]
         new.projected = recording.projected | new.projected
         new.owners = recording.owners | new.owners
+        new.unchanged = recording.unchanged | new.unchanged
 
     @contextlib.contextmanager
     def _answered(
         self,
         site: AttentionSite,
         recording: Recording,
-        widen: _Widen,
         projected: Tensor | None = None,
     ) -> Iterator[None]:
         """Let a site's attention module return what it would, from the projection's known input."""
         handle = self.handles[site]
-        known = widen(recording.projected[site]) if projected is None else projected
+        known = recording.projected[site] if projected is None else projected
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             value = handle.module(known) if self.modes[site] == "projected" else known
-            return _with_first(widen(recording.owners[site]), value)
+            return _with_first(recording.owners[site], value)
 
         assert handle.owner is not None
         with _patched(handle.owner, forward):
@@ -256,7 +274,6 @@ class Replay:
         self,
         original: Callable[..., Any],
         recording: Recording,
-        widen: _Widen,
         ready: AttentionSite | None,
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
@@ -268,10 +285,10 @@ class Replay:
         """
         site = recording.events[-1].sites[-1]
         if ready is not None:
-            projected = widen(recording.projected[site])
+            projected = recording.projected[site]
         else:
             projected = self._up_to_projection(site, original, args, kwargs)
-        with self._answered(site, recording, widen, projected[:, :1]):
+        with self._answered(site, recording, projected[:, :1]):
             if args:
                 return original(args[0][:, :1], *args[1:], **kwargs)
             hidden = kwargs["hidden_states"][:, :1]
@@ -298,32 +315,10 @@ class Replay:
         raise AssertionError(f"the last block did not call the projection of {site}")
 
 
-@dataclass(frozen=True)
-class _Widen:
-    """Repeats the rows of recorded values."""
-
-    rows: int
-    repeat: int
-    time_first: bool
-
-    def __call__(self, value: Any) -> Any:
-        if self.repeat == 1:
-            return value
-        if isinstance(value, Tensor):
-            order = (1, 0) if self.time_first and value.ndim > 2 else (0, 1)
-            for axis in order:
-                if axis < value.ndim and value.shape[axis] == self.rows:
-                    return torch.cat([value] * self.repeat, dim=axis)
-            return value  # shared by all rows, such as a position bias
-        if isinstance(value, tuple | list):
-            return type(value)(self(part) for part in value)
-        return value
-
-
 class _Keep:
-    """Forward hook that keeps what a module returns under the site of the call."""
+    """Forward hook that keeps what a module returns under the site (or key) of the call."""
 
-    def __init__(self, sites: Sequence[AttentionSite], into: dict[AttentionSite, Any]) -> None:
+    def __init__(self, sites: Sequence[Any], into: dict[Any, Any]) -> None:
         self.sites = itertools.cycle(sites)  # a pass for one position runs the last block twice
         self.into = into
 
@@ -342,6 +337,10 @@ class _KeepInput:
         site = next(self.sites)
         self.recording.projected[site] = args[0]
         self.recording.events[-1].sites.append(site)
+
+
+def _constant(value: Tensor) -> Callable[..., Tensor]:
+    return lambda *args, **kwargs: value
 
 
 def _recorder(block: nn.Module, recording: Recording) -> Callable[..., Any]:

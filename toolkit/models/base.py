@@ -34,11 +34,8 @@ class ModelAdapter(ABC):
     """A model whose heads can be watched, gated and scored.
 
     A library of models is one class that derives from this one. With `encode`, `collate`, `forward`
-    and `probe` its models can be scored and compared, with `load` they have a SPEC. The other
-    methods say by default that the library cannot do what was asked for: `with_module`, `save` and
-    `load_pruned` are for pruned models, `generator` and `references` for translations, `pieces` for
-    the roles of heads, `fresh` for training from scratch, `decoding` and `export` for
-    ``headtool speed`` and ``headtool prune --onnx``.
+    and `probe` its models can be scored and compared, with `load` they have a SPEC. Most other
+    methods say by default that the library cannot do what was asked for (CONTRIBUTING has a table).
 
     Attributes
     ----------
@@ -164,6 +161,10 @@ class ModelAdapter(ABC):
         label_smoothing
             Smoothing of ``Forward.losses`` (not of the columns), for training; regression has none.
         """
+
+    def outcome(self, batch: Batch) -> Forward:
+        """Run a batch without gradients; ``Forward.logits`` may be left out to save work."""
+        return self.forward(batch)
 
     def next_tokens(self, batch: Batch) -> Tensor:
         """Return the most probable next token after every position, [B, T]; for language models.
@@ -352,10 +353,8 @@ class ModelAdapter(ABC):
         HeadtoolError
             If the model does not say how it was built.
         """
-        raise HeadtoolError(
-            f"{self.spec} is a model of {self.library}, which cannot be built anew from a "
-            "configuration, so nothing can be trained from scratch"
-        )
+        built = "built anew from a configuration, so nothing can be trained from scratch"
+        raise HeadtoolError(f"{self.spec} is a model of {self.library}, which cannot be {built}")
 
     def decoding(self, *, batch: int, length: int, beam: int) -> Callable[[], object]:
         """Prepare the generation of exactly so many tokens from made-up input, to be timed.

@@ -31,6 +31,7 @@ __all__ = [
     "class_columns",
     "rival_columns",
     "token_columns",
+    "token_sums",
 ]
 
 _TIGHT = 0.2  # by how much lengths in a batch with hardly any padding differ
@@ -301,7 +302,22 @@ def token_columns(
     """
     safe = targets.masked_fill(~scored, 0)
     losses, plain, correct = token_losses(logits, safe, scored, label_smoothing=label_smoothing)
-    return losses.sum(dim=1), {
+    return losses.sum(dim=1), token_sums(plain, correct, scored)
+
+
+def token_sums(plain: Tensor, correct: Tensor, scored: Tensor) -> dict[str, Tensor]:
+    """Columns of what is known of each token; see `Forward`.
+
+    Parameters
+    ----------
+    plain
+        Losses without smoothing, [B, T]; 0 where nothing is scored.
+    correct
+        Whether the most probable token is right, boolean [B, T]; False where nothing is scored.
+    scored
+        Which positions count, boolean [B, T].
+    """
+    return {
         "loss": plain.sum(dim=1).detach(),
         "tokens": scored.sum(dim=1),
         "correct": correct.sum(dim=1),

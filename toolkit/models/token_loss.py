@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["at_least_float32", "token_losses"]
+__all__ = ["at_least_float32", "row_losses", "row_pieces", "token_losses"]
 
 _ROOM = {"cpu": 1 << 21}  # entries of a piece: 8 MB in float32, which caches hold
 _ROOM_ELSEWHERE = 1 << 25
@@ -67,14 +67,13 @@ class _TokenLosses(torch.autograd.Function):
         number = at_least_float32(logits[:0]).dtype
         losses = torch.zeros(len(flat), dtype=number, device=logits.device)
         plain, correct = losses.clone(), torch.zeros_like(losses, dtype=torch.bool)
-        for some in _pieces(rows, flat):
-            taken, right = flat[some], wanted[some]
-            log_p = torch.log_softmax(at_least_float32(taken), dim=1)
-            nll = -log_p.gather(1, right[:, None])[:, 0]
+        for some in row_pieces(rows, flat.shape[1]):
+            taken = at_least_float32(flat[some])
+            nll, correct[some], norm = row_losses(taken, wanted[some])
             plain[some] = nll
-            correct[some] = taken.argmax(dim=1) == right
             if label_smoothing:
-                nll = (1 - label_smoothing) * nll - label_smoothing * log_p.mean(dim=1)
+                uniform = norm - taken.mean(dim=1)
+                nll = (1 - label_smoothing) * nll + label_smoothing * uniform
             losses[some] = nll
         ctx.save_for_backward(logits, wanted, rows)
         ctx.label_smoothing = label_smoothing
@@ -92,7 +91,7 @@ class _TokenLosses(torch.autograd.Function):
         found = flat if ctx.overwrite else torch.empty_like(flat)
         smoothing, share = ctx.label_smoothing, ctx.label_smoothing / flat.shape[1]
         factors = upstream.flatten()
-        for some in _pieces(rows, flat):
+        for some in row_pieces(rows, flat.shape[1]):
             gradient = torch.log_softmax(at_least_float32(flat[some]), dim=1).exp_()
             if smoothing:
                 gradient -= share
@@ -104,7 +103,46 @@ class _TokenLosses(torch.autograd.Function):
         return found.view(logits.shape), None, None, None
 
 
-def _pieces(rows: Tensor, flat: Tensor) -> tuple[Tensor, ...]:
-    """Some rows at a time."""
-    room = _ROOM.get(flat.device.type, _ROOM_ELSEWHERE)
-    return torch.split(rows, max(1, room // flat.shape[1]))
+def row_losses(logits: Tensor, targets: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Cross-entropy of each row.
+
+    Parameters
+    ----------
+    logits
+        Shape [N, V], float32 or wider; they stay as they are.
+    targets
+        Token ids, [N].
+
+    Returns
+    -------
+    losses
+        In nats, [N].
+    correct
+        Whether the target is the most probable, the first of several; boolean [N].
+    normalisers
+        Logarithm of the sum of the exponentials, [N].
+    """
+    top = logits.amax(dim=1)
+    own = logits.gather(1, targets[:, None])[:, 0]
+    total = (logits - top[:, None]).exp_().sum(dim=1)
+    spread = total.log()
+    correct = own == top
+    # Two highest ones add one each to the sum. Looking for the first takes longer than all else.
+    unsure = (correct & (total >= 2)).nonzero()[:, 0]
+    if len(unsure):
+        correct[unsure] = logits[unsure].argmax(dim=1) == targets[unsure]
+    return spread + (top - own), correct, spread + top
+
+
+def row_pieces(rows: Tensor, width: int) -> tuple[Tensor, ...]:
+    """Split rows into pieces that are small enough to be worked on at once.
+
+    Parameters
+    ----------
+    rows
+        Shape [N, ...].
+    width
+        Numbers that each row stands for.
+    """
+    room = _ROOM.get(rows.device.type, _ROOM_ELSEWHERE)
+    return torch.split(rows, max(1, room // width))

@@ -18,6 +18,7 @@ from headtool.models.base import ModelAdapter
 from headtool.models.batching import padded
 from headtool.models.examples import Batch, Examples, Forward, Queries, token_columns
 from headtool.models.fairseq.segmentation import Segmentation
+from headtool.models.linear_head import TokenScorer
 
 __all__ = [
     "FairseqNetwork",
@@ -64,6 +65,7 @@ class FairseqNetwork(ModelAdapter):
         self.languages = languages
         self.bpe = bpe
         super().__init__(spec, "seq2seq", module, discover(module, self.probe(module)))
+        self.scorer = TokenScorer(module)
 
     @property
     def dictionaries(self) -> tuple[Any, Any]:
@@ -160,6 +162,14 @@ class FairseqNetwork(ModelAdapter):
             logits, batch.targets, scored, label_smoothing=label_smoothing
         )
         return Forward(losses, columns, logits, scored)
+
+    def outcome(self, batch: Batch) -> Forward:
+        """Compute the logits of target symbols alone; see `ModelAdapter.outcome`."""
+        scored = batch.targets != self.target_dictionary.pad()
+        losses, columns = self.scorer(
+            lambda: self.module(**batch.inputs, return_all_hiddens=False)[0], batch.targets, scored
+        )
+        return Forward(losses, columns, None, scored)
 
     # -- discovery --------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from headtool.models.fairseq.network import (
 )
 from headtool.models.fairseq.segmentation import Segmentation
 from headtool.models.fairseq.text_parts import Design
+from headtool.models.linear_head import TokenScorer
 
 __all__ = ["UNSCORED", "FairseqTextNetwork"]
 
@@ -79,6 +80,7 @@ class FairseqTextNetwork(ModelAdapter):
         self.bpe = bpe
         handles = discover(module, self.probe(module))
         super().__init__(spec, design.task, module, handles, labels)
+        self.scorer = TokenScorer(module)
 
     @property
     def max_length(self) -> int:
@@ -237,6 +239,14 @@ class FairseqTextNetwork(ModelAdapter):
             logits, batch.targets, scored, label_smoothing=label_smoothing
         )
         return Forward(losses, columns, logits, scored)
+
+    def outcome(self, batch: Batch) -> Forward:
+        """Compute the logits of scored symbols alone; see `ModelAdapter.outcome`."""
+        if self.task in ("classification", "regression"):
+            return self.forward(batch)
+        scored, tokens = batch.targets != UNSCORED, batch.inputs["src_tokens"]
+        losses, columns = self.scorer(lambda: self._run(self.module, tokens), batch.targets, scored)
+        return Forward(losses, columns, None, scored)
 
     def next_tokens(self, batch: Batch) -> Tensor:
         """Take the highest score at each position; see `ModelAdapter.next_tokens`."""

@@ -40,6 +40,7 @@ from headtool.models.huggingface.sizes import byte_counter
 from headtool.models.huggingface.special import plain_ids, special_ids
 from headtool.models.huggingface.tagging import encode_tags
 from headtool.models.huggingface.tokenised import encode_tokens
+from headtool.models.linear_head import TokenScorer
 from headtool.models.questions import span_forward
 
 __all__ = ["HuggingFaceNetwork"]
@@ -81,6 +82,7 @@ class HuggingFaceNetwork(ModelAdapter):
         super().__init__(spec, task, module, handles, labels if named else ())
         marked = task == "token-classification" and mark_entities(labels)
         self.tags = read_tags(labels) if marked else None
+        self.scorer = TokenScorer(module)
 
     # -- tokenising -------------------------------------------------------------------------
 
@@ -313,10 +315,7 @@ class HuggingFaceNetwork(ModelAdapter):
 
     def forward(self, batch: Batch, *, label_smoothing: float = 0.0) -> Forward:
         """Run the model; see `ModelAdapter.forward`."""
-        arguments = dict(batch.inputs)
-        if self.task in ("causal-lm", "seq2seq"):
-            arguments["use_cache"] = cast(Any, False)
-        output = self.module(**arguments, return_dict=True)
+        output = self._run(batch)
         if self.task == "question-answering":
             starts, ends = output.start_logits, output.end_logits
             return span_forward(starts, ends, batch, label_smoothing=label_smoothing)
@@ -338,12 +337,23 @@ class HuggingFaceNetwork(ModelAdapter):
             columns |= rival_columns(logits, scored, batch.rivals)
         return Forward(losses, columns, logits, scored)
 
+    def outcome(self, batch: Batch) -> Forward:
+        """Compute the logits of scored tokens alone; see `ModelAdapter.outcome`."""
+        if self.task not in ("causal-lm", "seq2seq", "masked-lm") or batch.rivals is not None:
+            return self.forward(batch)
+        scored = batch.targets != -100
+        losses, columns = self.scorer(lambda: self._run(batch).logits, batch.targets, scored)
+        return Forward(losses, columns | batch.facts, None, scored)
+
     def next_tokens(self, batch: Batch) -> Tensor:
         """Take the highest logit at each position; see `ModelAdapter.next_tokens`."""
         if self.task != "causal-lm":
             return super().next_tokens(batch)
-        arguments = {**batch.inputs, "use_cache": False}
-        return cast(Tensor, self.module(**arguments, return_dict=True).logits.argmax(dim=-1))
+        return cast(Tensor, self._run(batch).logits.argmax(dim=-1))
+
+    def _run(self, batch: Batch) -> Any:
+        cache = {"use_cache": False} if self.task in ("causal-lm", "seq2seq") else {}
+        return self.module(**batch.inputs, **cache, return_dict=True)
 
     # -- discovery --------------------------------------------------------------------------
 

@@ -1,0 +1,146 @@
+"""Losses of the scored positions alone, without ever holding the logits of a batch.
+
+The layer that makes logits of hidden states is most of the work above the last attention: with a
+vocabulary of 50,000 it costs as much as five layers of GPT-2. So it is given the scored positions
+only, some at a time, in memory that is used again. It is found, not listed: the last linear layer
+of a pass, if what it returns is the logits to the bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headtool.models.examples import token_columns, token_sums
+from headtool.models.token_loss import at_least_float32, row_losses, row_pieces
+
+__all__ = ["TokenScorer"]
+
+_ROOM = {"cpu": 1 << 24}  # logits held at once: 64 MB in float32; fewer rows multiply more slowly
+_ROOM_ELSEWHERE = 1 << 27
+
+
+class _Reached(Exception):  # noqa: N818 - a jump out of a forward pass, not an error
+    """Carries the hidden states out of a forward pass that is cut short before the logits."""
+
+    def __init__(self, hidden: Tensor) -> None:
+        super().__init__()
+        self.hidden = hidden
+
+
+class TokenScorer:
+    """Computes the losses of tokens where no gradient is taken.
+
+    Parameters
+    ----------
+    module
+        The model; it is hooked only inside a call.
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        self.module = module
+        self.tried = False
+        self.head: nn.Linear | None = None  # None: the logits are not a linear layer's
+
+    def __call__(
+        self, run: Callable[[], Tensor], targets: Tensor, scored: Tensor
+    ) -> tuple[Tensor, dict[str, Tensor]]:
+        """Run the model, and return what `token_columns` does.
+
+        Parameters
+        ----------
+        run
+            A forward pass that returns logits, [B, T, V].
+        targets
+            Token ids, [B, T]; anything where `scored` is False.
+        scored
+            Which positions count, boolean [B, T].
+        """
+        if not self.tried:
+            self.head = _last_linear(self.module, run)
+            self.tried = True
+        if self.head is None:
+            return token_columns(run(), targets, scored)
+        hidden = _before(self.head, run)[scored]
+        number = at_least_float32(hidden[:0]).dtype
+        losses = torch.zeros(scored.shape, dtype=number, device=hidden.device)
+        correct = torch.zeros_like(scored)
+        found = [
+            row_losses(at_least_float32(some), wanted)[:2]
+            for logits, right in _logits(self.head, hidden, targets[scored])
+            for some, wanted in _pieces(logits, right)
+        ]
+        if found:
+            nll, right = (torch.cat(part) for part in zip(*found, strict=True))
+            losses[scored], correct[scored] = nll, right
+        return losses.sum(dim=1), token_sums(losses, correct, scored)
+
+
+def _before(head: nn.Linear, run: Callable[[], Tensor]) -> Tensor:
+    """What a pass gives to its last layer; it is cut short there."""
+
+    def stop(module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        raise _Reached(inputs[0])
+
+    hook = head.register_forward_pre_hook(stop, prepend=True)
+    try:
+        run()
+    except _Reached as reached:
+        return reached.hidden
+    finally:
+        hook.remove()
+    raise AssertionError("the pass did not call the layer that made its logits before")
+
+
+def _logits(head: nn.Linear, hidden: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Logits of some rows [N, D] at a time, with their targets; the next ones take their place."""
+    rows = max(1, _ROOM.get(hidden.device.type, _ROOM_ELSEWHERE) // head.out_features)
+    held: Tensor | None = None
+    # Of other classes, or placed by accelerate: its weights may be elsewhere, or packed.
+    plain = type(head) is nn.Linear and "forward" not in vars(head)
+    for some, wanted in zip(hidden.split(rows), targets.split(rows), strict=True):
+        if not plain:
+            yield head(some), wanted
+            continue
+        if held is None:
+            held = hidden.new_empty(len(some), head.out_features)
+        out, weight = held[: len(some)], head.weight.t()
+        if head.bias is None:
+            torch.mm(some, weight, out=out)
+        else:
+            torch.addmm(head.bias, some, weight, out=out)
+        yield out, wanted
+
+
+def _pieces(logits: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Pieces of logits that caches hold, with their targets."""
+    width = logits.shape[1]
+    yield from zip(row_pieces(logits, width), row_pieces(targets, width), strict=True)
+
+
+def _last_linear(module: nn.Module, run: Callable[[], Tensor]) -> nn.Linear | None:
+    """The linear layer whose output a pass returns."""
+    last: list[tuple[nn.Linear, Tensor]] = []
+
+    def keep(part: nn.Linear, args: Any, output: Tensor) -> None:
+        last[:] = [(part, output)]
+
+    linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
+    hooks = [part.register_forward_hook(keep) for part in linear]
+    try:
+        logits = run()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for part, output in last:
+        alike = (output.shape, output.dtype, output.device) == (
+            logits.shape,
+            logits.dtype,
+            logits.device,
+        )
+        if alike and torch.equal(output, logits):
+            return part
+    return None
