@@ -74,6 +74,7 @@ def test_masks_share_a_pass_where_a_batch_leaves_the_cpu_idle(
         return forward(self, batch, **options)
 
     monkeypatch.setattr(FamilyModel, "forward", counted)
+    monkeypatch.setattr(running, "_MASKS_A_COPY", 1000)
     alone = evaluate(model, examples, masks)
     assert max(rows) == len(examples)
     monkeypatch.setattr(running, "_MASKS_A_COPY", 1)
