@@ -59,22 +59,27 @@ class TokenScorer:
         scored
             Which positions count, boolean [B, T].
         """
-        if not self.tried:
-            self.head = _last_linear(self.module, run)
-            self.tried = True
-        if self.head is None:
+        if self.tried and self.head is None:
             return token_columns(run(), targets, scored)
-        hidden = _before(self.head, run)[scored]
+        if self.head is None:
+            logits, found = _last_linear(self.module, run)
+            self.tried = True
+            if found is None:
+                return token_columns(logits, targets, scored)
+            self.head, hidden = found
+        else:
+            hidden = _before(self.head, run)
+        hidden = hidden[scored]
         number = at_least_float32(hidden[:0]).dtype
         losses = torch.zeros(scored.shape, dtype=number, device=hidden.device)
         correct = torch.zeros_like(scored)
-        found = [
+        parts = [
             row_losses(at_least_float32(some), wanted)[:2]
             for logits, right in _logits(self.head, hidden, targets[scored])
             for some, wanted in _pieces(logits, right)
         ]
-        if found:
-            nll, right = (torch.cat(part) for part in zip(*found, strict=True))
+        if parts:
+            nll, right = (torch.cat(part) for part in zip(*parts, strict=True))
             losses[scored], correct[scored] = nll, right
         return losses.sum(dim=1), token_sums(losses, correct, scored)
 
@@ -98,14 +103,14 @@ def _before(head: nn.Linear, run: Callable[[], Tensor]) -> Tensor:
 def _logits(head: nn.Linear, hidden: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Logits of some rows [N, D] at a time, with their targets; the next ones take their place."""
     rows = max(1, _ROOM.get(hidden.device.type, _ROOM_ELSEWHERE) // head.out_features)
-    held: Tensor | None = None
+    held = hidden.new_empty(0)
     # Of other classes, or placed by accelerate: its weights may be elsewhere, or packed.
-    plain = type(head) is nn.Linear and "forward" not in vars(head)
+    plain = head.__class__ is nn.Linear and "forward" not in vars(head)
     for some, wanted in zip(hidden.split(rows), targets.split(rows), strict=True):
         if not plain:
             yield head(some), wanted
             continue
-        if held is None:
+        if len(held) < len(some):
             held = hidden.new_empty(len(some), head.out_features)
         out, weight = held[: len(some)], head.weight.t()
         if head.bias is None:
@@ -121,26 +126,29 @@ def _pieces(logits: Tensor, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     yield from zip(row_pieces(logits, width), row_pieces(targets, width), strict=True)
 
 
-def _last_linear(module: nn.Module, run: Callable[[], Tensor]) -> nn.Linear | None:
-    """The linear layer whose output a pass returns."""
-    last: list[tuple[nn.Linear, Tensor]] = []
+def _last_linear(
+    module: nn.Module, run: Callable[[], Tensor]
+) -> tuple[Tensor, tuple[nn.Linear, Tensor] | None]:
+    """The logits of a pass, and the linear layer that made them with what it was given."""
+    last: list[tuple[nn.Linear, Tensor, Tensor]] = []
 
-    def keep(part: nn.Linear, args: Any, output: Tensor) -> None:
-        last[:] = [(part, output)]
+    def keep(part: nn.Linear, args: tuple[Tensor, ...], output: Tensor) -> None:
+        last[:] = [(part, args[0], output)]
 
-    linear = [part for part in module.modules() if isinstance(part, nn.Linear)]
-    hooks = [part.register_forward_hook(keep) for part in linear]
+    hooks = [
+        part.register_forward_hook(keep) for part in module.modules() if isinstance(part, nn.Linear)
+    ]
     try:
         logits = run()
     finally:
         for hook in hooks:
             hook.remove()
-    for part, output in last:
-        alike = (output.shape, output.dtype, output.device) == (
-            logits.shape,
-            logits.dtype,
-            logits.device,
-        )
-        if alike and torch.equal(output, logits):
-            return part
-    return None
+    for part, hidden, output in last:
+        if _same(output, logits):
+            return logits, (part, hidden)
+    return logits, None
+
+
+def _same(one: Tensor, other: Tensor) -> bool:
+    sorts = [(tensor.shape, tensor.dtype, tensor.device) for tensor in (one, other)]
+    return sorts[0] == sorts[1] and torch.equal(one, other)

@@ -343,7 +343,7 @@ class HuggingFaceNetwork(ModelAdapter):
             return self.forward(batch)
         scored = batch.targets != -100
         losses, columns = self.scorer(lambda: self._run(batch).logits, batch.targets, scored)
-        return Forward(losses, columns | batch.facts, None, scored)
+        return Forward(losses, {**columns, **batch.facts}, None, scored)
 
     def next_tokens(self, batch: Batch) -> Tensor:
         """Take the highest logit at each position; see `ModelAdapter.next_tokens`."""
