@@ -99,7 +99,7 @@ class Replay:
         self.handles = {handle.site: handle for handle in model.handles}
         self.blocks = {site: _block(model.module, site) for site in self.handles}
         self.modes: dict[AttentionSite, Owner | None] = {}
-        self.unchanged: list[nn.Linear] = []  # by masks of the decoder alone
+        self.unchanged: list[nn.Module] = []  # by masks of the decoder alone
         last = model.handles[-1]
         self.reads_first = (
             model.task in ("classification", "regression") and last.layout == "batch-first"
@@ -113,18 +113,22 @@ class Replay:
             for handle in model.handles
         )
 
-    def find_unchanged(self, run: Callable[[], object]) -> None:
-        """Find the layers of a decoder that read nothing but the encoder's output.
+    def find_unchanged(self, recorded: Callable[[], None]) -> Mapping[nn.Module, Tensor]:
+        """Find the layers of a decoder that read nothing but the encoder's output, with theirs.
 
         Parameters
         ----------
-        run
-            A forward pass of a few examples; it is run twice.
+        recorded
+            A recorded pass of a few examples; it is run once, or twice where there is a decoder.
         """
         kinds = {site.kind for site in self.handles}
         if {"enc-self", "cross"} <= kinds:
             upper = [block for site, block in self.blocks.items() if site.kind != "enc-self"]
-            self.unchanged = unchanged_layers(list(dict.fromkeys(upper)), run)
+            found = unchanged_layers(list(dict.fromkeys(upper)), recorded)
+            self.unchanged = list(found)
+            return found
+        recorded()
+        return {}
 
     # -- recording --------------------------------------------------------------------------
 
@@ -216,9 +220,8 @@ class Replay:
                 ):
                     stack.enter_context(self._answered(site, recording))
             if first.kind != "enc-self":
-                for layer in self.unchanged:
-                    known_output = _constant(recording.unchanged[layer])
-                    stack.enter_context(_patched(layer, known_output))
+                for layer, output in recording.unchanged.items():
+                    stack.enter_context(_patched(layer, _constant(output)))
             yield
 
     @contextlib.contextmanager

@@ -302,11 +302,20 @@ class Runner:
         replay = Replay(self.model)
         batch = self.model.collate(self.examples, index)
         with torch.inference_mode():
-            replay.find_unchanged(lambda: self._forward(batch))
-            with replay.record() as recording:
-                losses = self._forward(batch).losses
+            passes: list[tuple[Recording, Tensor]] = []
+
+            def recorded() -> None:
+                with replay.record() as recording:
+                    losses = self.model.outcome(batch).losses
+                passes.append((recording, losses))
+
+            unchanged = replay.find_unchanged(recorded)
+            recording, losses = passes[0]
+            recording.unchanged.update(unchanged)
             sites = [event.sites[0] for event in recording.events]
-            tries = [sites[0], sites[len(sites) // 2], sites[-1]]
+            encoder = [site for site in sites if site.kind == "enc-self"]
+            stacks = [encoder, sites[len(encoder) :]]
+            tries = {*(stack[len(stack) // 2] for stack in stacks if stack), sites[-1]}
 
             def works() -> bool:
                 return all(self._harmless(replay, s, batch, recording, losses) for s in tries)
