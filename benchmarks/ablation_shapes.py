@@ -21,7 +21,7 @@ from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 
 FAMILIES = ("classifier", "encoder-decoder", "causal LM")
-HEAD = 64  # width of a head; 32 in models narrower than 256
+HEAD = 32  # width of a head; 64 in models as wide as GPT-2
 
 
 def random_model(
@@ -36,7 +36,7 @@ def random_model(
 ) -> tuple[ModelAdapter, Examples]:
     """A model with random weights, half of its layers a decoder's where it has one; examples."""
     torch.manual_seed(0)
-    heads = width // (HEAD if width >= 256 else HEAD // 2)
+    heads = width // (HEAD if width < 768 else 2 * HEAD)
     special = {"bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 1}
     if family == "classifier":
         module: Any = BertForSequenceClassification(

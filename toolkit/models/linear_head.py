@@ -105,18 +105,19 @@ def _logits(head: nn.Linear, hidden: Tensor, targets: Tensor) -> Iterator[tuple[
     rows = max(1, _ROOM.get(hidden.device.type, _ROOM_ELSEWHERE) // head.out_features)
     held = hidden.new_empty(0)
     # Of other classes, or placed by accelerate: its weights may be elsewhere, or packed.
-    plain = head.__class__ is nn.Linear and "forward" not in vars(head)
-    for some, wanted in zip(hidden.split(rows), targets.split(rows), strict=True):
+    biased = "bias" in dict(head.named_parameters())
+    plain = type(head).__name__ == "Linear" and "forward" not in vars(head)
+    for some, wanted in zip(torch.split(hidden, rows), torch.split(targets, rows), strict=True):
         if not plain:
             yield head(some), wanted
             continue
         if len(held) < len(some):
             held = hidden.new_empty(len(some), head.out_features)
         out, weight = held[: len(some)], head.weight.t()
-        if head.bias is None:
-            torch.mm(some, weight, out=out)
-        else:
+        if biased:
             torch.addmm(head.bias, some, weight, out=out)
+        else:
+            torch.mm(some, weight, out=out)
         yield out, wanted
 
 
