@@ -12,8 +12,8 @@ Against random masks there are two questions. Would these very masks do better, 
 mean of random ones on other examples too? That is ``p``. Given enough examples the answer is yes
 for nearly any masks, also for random ones. Could one have done as well, or as badly, by drawing
 masks at random? That is ``p_draws``, see `headtool.analysis.draws`; a claim that a method is better
-or worse than random masks rests on it alone, corrected (``p_draws_adjusted``). Where the draws are
-made until that is settled, there is no ``p`` of rows with random masks.
+or worse than random masks rests on it alone, corrected (``p_draws_adjusted``). Where the
+number of draws is left open, there is no ``p`` of rows with random masks.
 
 References
 ----------
@@ -29,9 +29,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headtool.analysis.curve_bootstrap import CurveBootstrap, CurveEnsemble, Line
-from headtool.analysis.draws import DrawTest, Tally, adjust_chains, tally
+from headtool.analysis.draws import DrawTest, adjust_chains
 from headtool.analysis.intervals import percentile_interval
 from headtool.analysis.multiplicity import adjust
+from headtool.analysis.race import Tally, tally
 from headtool.metrics.base import Array
 from headtool.schema import TABLES
 
@@ -263,7 +264,7 @@ def _drawn_test(
 ) -> dict[str, object]:
     """A method among the draws of a plan; how far above them, by whole curves where these exist."""
     first = _first(bootstrap)
-    standing = _standing(test.tally, test.plan.examples)
+    standing = _standing(test.tally, test.passes / test.tally.draws)
     places = {
         line.method: number
         for number, line in enumerate(bootstrap.lines)
@@ -289,9 +290,9 @@ def _drawn_test(
 _STANDING = ("draws_beaten", "draws", "draw_passes", "p_draws")
 
 
-def _standing(found: Tally, passes: int) -> dict[str, object]:
+def _standing(found: Tally, passes: float) -> dict[str, object]:
     """Where a method stands among random draws, as columns."""
-    numbers = (float(found.beaten), float(found.draws), float(passes), found.p)
+    numbers = (float(found.beaten), float(found.draws), passes, found.p)
     return dict(zip(_STANDING, numbers, strict=True))
 
 

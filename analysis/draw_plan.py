@@ -1,12 +1,12 @@
 """How many random masks are drawn, and what they are run on: fixed before any of them is run.
 
-Why it is so is said in `headtool.analysis.draws`.
+Why it is so is said in `headtool.analysis.draws` and `headtool.analysis.race`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +20,9 @@ __all__ = ["DrawPlan", "draws_needed", "inner_points"]
 _POINTS = 3
 _LEAST_EXAMPLES = 12
 _NOISE = 0.1  # of the variance between masks
-_FIRST_BLOCK = 20
+_FIRST = 4  # in the first round this part of the examples, and then this part of the masks goes on
+_LAST_FIELD = 5
+_SHOWN_ROUND = 2  # the third, in which there are about as many as the plan's size
 
 
 def draws_needed(alpha: float, methods: int) -> int:
@@ -82,22 +84,26 @@ class DrawPlan:
     Attributes
     ----------
     most
-        How many draws there are at most.
-    enough
-        Draws on both sides at which a comparison is settled: the number of methods.
+        How many draws there are.
     budgets
         Heads removed at the P points.
     weights
         Weights [P] that make an area of what is kept at the points.
     parts
-        For each point the examples that it is measured on, as indices; no example twice.
+        For each point the examples that it is measured on, as indices in the order in which the
+        rounds take them; no example twice.
+    fields
+        How many masks, the method's own counted in, are in each round of a race.
+    sizes
+        On how many examples of all points together they have been run after each round.
     """
 
     most: int
-    enough: int
     budgets: tuple[int, ...]
     weights: Array
     parts: tuple[NDArray[np.int64], ...]
+    fields: tuple[int, ...]
+    sizes: tuple[int, ...]
 
     @classmethod
     def of(
@@ -144,23 +150,29 @@ class DrawPlan:
         if pilot is not None:
             cap = min(cap, _quiet_enough([pilot[budget] for budget in removed], weights))
         size = min(len(classes), math.ceil(max(cap, _LEAST_EXAMPLES)))
-        chosen = _by_class(classes, size, seed)
-        parts = tuple(np.sort(chosen[place :: len(points)]) for place in range(len(points)))
-        return cls(most, methods, removed, weights, parts)
+        fields, sizes = _rounds(1 + most, size, len(classes), methods, len(points))
+        parts = tuple(
+            part[: len(range(place, sizes[-1], len(points)))]
+            for place, part in enumerate(_parts(classes, len(points), seed))
+        )
+        return cls(most, removed, weights, parts, fields, sizes)
 
     @property
-    def examples(self) -> int:
-        """How many examples a draw is run on."""
-        return sum(map(len, self.parts))
+    def shown(self) -> int:
+        """On how many examples a few draws are run that tell how far a method is above them."""
+        return self.sizes[min(_SHOWN_ROUND, len(self.sizes) - 1)]
 
-    @property
-    def blocks(self) -> Iterator[int]:
-        """Sizes of the blocks that draws are made in, after each of which it may be enough."""
-        size, left = _FIRST_BLOCK, self.most
-        while left:
-            take = left if left < 2 * size else size
-            yield take
-            left, size = left - take, 2 * size
+    def taken(self, point: int, size: int) -> NDArray[np.int64]:
+        """Examples of a point, among so many of all points together."""
+        return self.parts[point][: len(range(point, size, len(self.parts)))]
+
+    def passes(self, sides: int = 2) -> int:
+        """Passes of a race at most, where methods are near so many ends of the field."""
+        before, count = 0, 0
+        for place, (field, size) in enumerate(zip(self.fields, self.sizes, strict=True)):
+            count += (field if place == 0 else min(sides * field, self.fields[0])) * (size - before)
+            before = size
+        return count
 
     def described(self) -> dict[str, object]:
         """What a reader must know of it; as JSON."""
@@ -168,7 +180,30 @@ class DrawPlan:
             "most": self.most,
             "budgets": list(self.budgets),
             "examples": [len(part) for part in self.parts],
+            "rounds": [
+                {"masks": field, "examples": size}
+                for field, size in zip(self.fields, self.sizes, strict=True)
+            ],
         }
+
+
+def _rounds(
+    masks: int, size: int, examples: int, methods: int, points: int
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """How many masks are in each round, and on how many examples they have been run after it.
+
+    A quarter goes on after the first round, then half of the rest; the examples double. The last
+    field has more draws than may do as well as a method of which anything is claimed.
+    """
+    last = max(_LAST_FIELD, methods + 1)
+    if masks <= last:
+        return (masks,), (size,)
+    fields, sizes = [masks], [max(points, math.ceil(size / _FIRST))]
+    while fields[-1] > last and sizes[-1] < examples:
+        part = _FIRST if len(fields) == 1 else 2
+        fields.append(max(last, math.ceil(fields[-1] / part)))
+        sizes.append(min(2 * sizes[-1], examples))
+    return tuple(fields), tuple(sizes)
 
 
 def _trapezoid(grid: Array) -> Array:
@@ -179,12 +214,24 @@ def _trapezoid(grid: Array) -> Array:
     return np.asarray(weights / gaps.sum())
 
 
-def _by_class(classes: Sequence[object], size: int, seed: int) -> NDArray[np.int64]:
-    """Some examples, of each class about the share that it has, so that every n-th does as well."""
-    order = np.random.default_rng([seed, 31]).permutation(len(classes))
+def _parts(classes: Sequence[object], count: int, seed: int) -> list[NDArray[np.int64]]:
+    """Deal all examples out to some parts, so that the first of any part mix the classes.
+
+    Sorted by class, in random order within each, they are dealt out in turn; a part is visited in
+    steps of the golden section.
+    """
+    rng = np.random.default_rng([seed, 31])
+    order = rng.permutation(len(classes))
     names = np.array([str(name) for name in classes])
     order = order[np.argsort(names[order], kind="stable")]
-    return order[np.floor((np.arange(size) + 0.5) * len(order) / size).astype(np.int64)]
+    parts = []
+    for part in (order[place::count] for place in range(count)):
+        step = max(1, round(len(part) * (math.sqrt(5) - 1) / 2))
+        while math.gcd(step, len(part)) > 1:
+            step += 1
+        steps = rng.integers(len(part)) + step * np.arange(len(part))
+        parts.append(part[steps % len(part)])
+    return parts
 
 
 def _quiet_enough(pilot: Sequence[Paired], weights: Array) -> float:

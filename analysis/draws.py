@@ -16,25 +16,27 @@ and each of them is wrong at one place only. Any false claim in the family (all 
 of heads, both directions, both sorts) has probability ``alpha`` at most, and a claim takes ``2
 methods / alpha - 1`` draws instead of twice as many: see `adjust_chains`.
 
-**Draws where they decide** (`headtool.analysis.draw_plan`). How many draws a claim takes follows
-from the level; what is left to choose is when to stop and what a draw is run on.
+**Passes where they decide** (`headtool.analysis.race`, `headtool.analysis.draw_plan`). How many
+draws a claim takes follows from the level; what is left to choose is what they are run on.
 
-- A comparison stops at the draw at which as many draws as there are methods did at least as well,
-  and as many at least as badly: no claim is possible from there on, whatever Holm's factor. The
-  p-value on each side is then that count over the number of draws (Besag & Clifford 1991), valid
-  at any stopping point. The claims are those of the full number of draws, exactly.
+- A method and its draws race: all are run on few examples, a quarter of them goes on to twice as
+  many, and then half of those to twice as many again. That is as exact as running all of them on
+  everything, and the draws that a claim hangs on see the most examples.
 - Matched draws are made only for methods that are better than common ones, as their chain asks.
 - Few examples make equal areas; the loss decides between these, where the metric is not the loss
   itself and comes with it. What decides may be anything that is measured alike for all masks.
 - An area needs few points: three, nearest to a quarter, a half and three quarters of the heads,
   each measured on other examples, so that an example costs a draw one pass. These are drawn by
-  seed, by class. Together the draws may run at most as many passes as the methods' own curves,
-  and each sees at least twelve examples; fewer than that cap if noise from examples is a tenth
-  of the variance between masks or less, as draws that take no part in the test tell.
+  seed, by class. After the third round (after the first, a quarter of these) they are so many that
+  all draws on all of them would be as many passes as the methods' own curves, at least twelve; and
+  fewer if noise from examples is a tenth of the variance between masks or less, as draws that take
+  no part in the test tell. A race takes half of those passes.
+
+What single heads cost does not help: the sum of their effects on an example predicts little of how
+masks differ on it, from a third of the heads on less than a sixth of the variance in a classifier.
 
 References
 ----------
-Besag & Clifford (1991), Sequential Monte Carlo p-values.
 Holm (1979), A simple sequentially rejective multiple test procedure.
 Meinshausen (2008), Hierarchical testing of variable importance.
 """
@@ -50,89 +52,15 @@ import numpy as np
 
 from headtool.analysis.draw_plan import DrawPlan
 from headtool.analysis.paired import Paired
+from headtool.analysis.race import Round, Tally, standing
 from headtool.analysis.resampling import bootstrap_deltas
 from headtool.metrics.base import Array
 
 __all__ = [
     "DrawTest",
-    "Tally",
     "adjust_chains",
     "next_matched",
-    "tally",
 ]
-
-_ROUNDING = 1e-12  # areas that differ by less are equal
-
-
-@dataclass(frozen=True)
-class Tally:
-    """How a method's area stands among those of random draws.
-
-    Attributes
-    ----------
-    draws
-        Draws that count: all up to where the comparison was settled.
-    beaten
-        How many of them have a smaller area.
-    p
-        Two-sided p-value; NaN if the method's area is undefined.
-    settled
-        Whether further draws could not lead to a claim, or all draws are made.
-    """
-
-    draws: int
-    beaten: int
-    p: float
-    settled: bool
-
-    @property
-    def is_better(self) -> bool:
-        """Whether most draws have a smaller area."""
-        return 2 * self.beaten > self.draws
-
-
-def tally(own: float, draws: Array, *, most: int | None = None, enough: int | None = None) -> Tally:
-    """Rank an area among those of random draws.
-
-    Parameters
-    ----------
-    own
-        The method's area; higher is better.
-    draws
-        Areas of the draws in their order, shape [n]; undefined ones do as well and as badly.
-    most
-        How many draws there will be at most; None: these.
-    enough
-        Draws on both sides at which the comparison is settled; None: it never is.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from headtool.analysis.draws import tally
-    >>> tally(1.0, np.arange(39) / 39)
-    Tally(draws=39, beaten=39, p=0.05, settled=True)
-    >>> tally(0.5, np.array([0.1, 0.9, 0.8, 0.2]), most=39, enough=1)
-    Tally(draws=2, beaten=1, p=1.0, settled=True)
-    """
-    most = len(draws) if most is None else most
-    if math.isnan(own):
-        return Tally(len(draws), 0, math.nan, settled=True)
-    sides = (~(draws < own - _ROUNDING), ~(draws > own + _ROUNDING))  # as well; as badly
-    hits = [np.flatnonzero(np.cumsum(side) == enough)[:1] for side in sides]
-    stops = [int(hit[0]) + 1 if enough is not None and len(hit) else None for hit in hits]
-    p: list[float] = []
-    for side, stop in zip(sides, stops, strict=True):
-        if stop is None or enough is None:
-            p.append((1 + int(np.count_nonzero(side))) / (1 + most))
-        else:
-            p.append(enough / stop)
-    used = len(draws) if None in stops else max(stop for stop in stops if stop is not None)
-    return Tally(
-        used,
-        int(np.count_nonzero(draws[:used] < own - _ROUNDING)),
-        float(min(1.0, 2 * min(p))),
-        settled=None not in stops or len(draws) >= most,
-    )
 
 
 def adjust_chains(chains: Sequence[Sequence[float]]) -> list[list[float]]:
@@ -183,48 +111,40 @@ class DrawTest:
         The method, and the sort of random masks.
     plan
         The plan.
-    outcomes
-        By model, then by point: the outcomes of the method's own mask and then of the draws.
-    losses
-        The same measured by the loss, which decides between equal areas; empty where nothing does.
+    rounds
+        What its race showed, round by round; the means over models.
+    passes
+        Passes that were run for it, the method's own masks not counted.
+    shown
+        By model, then by point: the outcomes of the method's own mask and then of a few draws,
+        which say how far it is above them; empty where whole curves do.
     """
 
     kind: str
     method: str
     baseline: str
     plan: DrawPlan
-    outcomes: tuple[tuple[Paired, ...], ...]
-    losses: tuple[tuple[Paired, ...], ...] = ()
+    rounds: tuple[Round, ...]
+    passes: int
+    shown: tuple[tuple[Paired, ...], ...] = ()
 
     @cached_property
-    def areas(self) -> Array:
-        """Areas of the method's own masks and of the draws, the mean over models, [1 + n]."""
-        return self._areas(self.outcomes)
+    def tally(self) -> Tally:
+        """How the method stands."""
+        return standing(self.rounds, self.plan.fields)
 
-    def _areas(self, outcomes: tuple[tuple[Paired, ...], ...]) -> Array:
+    @property
+    def area(self) -> float:
+        """Its area less the mean of the draws that are shown."""
         sums = [
             sum(
                 weight * paired.benefit
                 for weight, paired in zip(self.plan.weights, points, strict=True)
             )
-            for points in outcomes
+            for points in self.shown
         ]
-        return np.asarray(np.mean(sums, axis=0))
-
-    @cached_property
-    def tally(self) -> Tally:
-        """How the method stands."""
-        plan, ranks = self.plan, self.areas
-        if self.losses:
-            keys = np.stack([np.round(self.areas, 10), np.round(self._areas(self.losses), 10)])
-            ranks = np.unique(keys, axis=1, return_inverse=True)[1].astype(np.float64).ravel()
-            ranks[np.isnan(self.areas)] = np.nan
-        return tally(float(ranks[0]), ranks[1:], most=plan.most, enough=plan.enough)
-
-    @property
-    def area(self) -> float:
-        """Its area less the mean of the draws that count."""
-        return float(self.areas[0] - self.areas[1 : 1 + self.tally.draws].mean())
+        own, *draws = np.mean(sums, axis=0)
+        return float(own - np.mean(draws))
 
     def resampled(self, resamples: int, seed: int) -> Array:
         """`area` in resamples of examples, draws and models, shape [resamples].
@@ -234,12 +154,12 @@ class DrawTest:
         resamples, seed
             How many, and what draws them.
         """
-        count, draws = len(self.outcomes), self.tally.draws
+        count, draws = len(self.shown), self.shown[0][0].n_masks - 1
         rng = np.random.default_rng([seed, 37])
         models = rng.multinomial(count, np.full(count, 1 / count), resamples) / count
         shares = rng.multinomial(draws, np.full(draws, 1 / draws), resamples) / draws
         found = np.zeros(resamples)
-        for share, points in zip(models.T, self.outcomes, strict=True):
+        for share, points in zip(models.T, self.shown, strict=True):
             here = np.zeros(resamples)
             for place, (weight, paired) in enumerate(zip(self.plan.weights, points, strict=True)):
                 again = np.random.default_rng([seed, 41, place])  # the same examples for all models
@@ -259,7 +179,7 @@ def next_matched(
     Parameters
     ----------
     common
-        By method, the settled comparison with masks of any heads.
+        By method, the comparison with masks of any heads.
     matched
         The same with masks of their layers, as far as they are made.
     alpha

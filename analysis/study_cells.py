@@ -6,9 +6,9 @@ the whole model to the model with no head, so that cells of several metrics can 
 
 In each cell, ``p`` asks whether random masks could do as well, or as badly, as a method
 (`headtool.analysis.draws`). Over methods and cells it is corrected by Holm (any false claim) and by
-Benjamini-Hochberg (the share of false claims), on which claims about single cells rest: where draws
-are made until a comparison is settled, the smallest p-value of a cell is its alpha over its number
-of methods, and Holm's correction over many cells cannot reach that, whatever the methods.
+Benjamini-Hochberg (the share of false claims), on which claims about single cells rest: where the
+number of draws is left open, the smallest p-value of a cell is its alpha over its number of
+methods, and Holm's correction over many cells cannot reach that, whatever the methods.
 """
 
 from __future__ import annotations

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headtool.analysis.draw_plan import DrawPlan
-from headtool.analysis.draws import DrawTest, Tally, adjust_chains, next_matched, tally
+from headtool.analysis.draws import DrawTest, adjust_chains, next_matched
 from headtool.analysis.paired import Paired
+from headtool.analysis.race import Round, Tally, going_on, tally
 from headtool.masks.curves import closed_in_order, matched_closed, random_closed
 from simulations.printing import ALPHA, Array, rate, table
 
@@ -95,6 +96,7 @@ class Contest:
         common, other = (world.deltas(world.common(self.plan.most)) for _ in range(2))
         self.names = [f"m{i}" for i in range(len(methods))]
         self.values: dict[tuple[str, str], Array] = {}
+        self.run: list[tuple[str, int, int, NDArray[np.bool_]]] = []
         for name, closed, mine in zip(self.names, methods, own, strict=True):
             matched = world.deltas(world.matched(closed, self.plan.most))
             self.values[name, "common"] = np.concatenate([mine[None], common])
@@ -103,22 +105,39 @@ class Contest:
 
     def test(self, name: str, sort: str) -> DrawTest:
         """The default's comparison of a method with one sort of masks."""
-        values = self.values[name, sort]
-        outcomes = tuple(
-            paired(values[:, point][:, part])
-            for point, part in zip(self.points, self.plan.parts, strict=True)
-        )
-        return DrawTest("all", name, sort, self.plan, (outcomes,))
+        values, plan, before = self.values[name, sort], self.plan, 0
+        alive = np.ones(1 + plan.most, dtype=np.bool_)
+        rounds: list[Round] = []
+        for size in plan.sizes:
+            if not alive.any():
+                break
+            self.run.append((name if sort == "matched" else sort, before, size, alive))
+            areas = sum(
+                weight * values[:, place, plan.taken(point, size)].mean(axis=1)
+                for point, (weight, place) in enumerate(zip(plan.weights, self.points, strict=True))
+            )
+            rounds.append((np.where(alive, areas, np.nan), None))
+            alive, before = going_on(rounds, plan.fields), size
+        return DrawTest("all", name, sort, plan, tuple(rounds), 0)
 
     def sequential(self) -> tuple[Claims, int]:
-        """Claims by the default, and the draws that it took in all."""
+        """Claims by the default, and the passes that it took in all."""
+        self.run.clear()
         common = {name: self.test(name, "common") for name in self.names}
         matched: dict[str, DrawTest] = {}
         while missing := next_matched(common, matched, ALPHA):
             matched |= {name: self.test(name, "matched") for name in missing}
-        took = max(test.tally.draws for test in common.values())
-        took += sum(test.tally.draws for test in matched.values())
-        return _claims([common, matched], self.names), took
+        return _claims([common, matched], self.names), self._passes()
+
+    def _passes(self) -> int:
+        """Passes of the draws; methods that are compared with the same run these together."""
+        together: dict[tuple[str, int, int], NDArray[np.bool_]] = {}
+        for sort, before, now, alive in self.run:
+            seen = together.get((sort, before, now), np.zeros_like(alive))
+            together[sort, before, now] = seen | alive
+        return sum(
+            (now - before) * int(alive[1:].sum()) for (_, before, now), alive in together.items()
+        )
 
     def full(self, draws: int, common: str = "common") -> Claims:
         """Claims if so many draws are run at every point on every example."""
@@ -164,8 +183,8 @@ def random_masks() -> None:
                 if knows == "the layers":  # those of labels that are right, heads at random
                     labels = np.array([world.matched(world.informed(0), 1)[0] for _ in labels])
                 contest = Contest(world, labels)
-                default, draws = contest.sequential()
-                took.append(draws)
+                default, passes = contest.sequential()
+                took.append(passes)
                 for how, claims in (
                     ("20 on everything", contest.full(20)),
                     ("159 on everything", contest.full(159)),
@@ -179,14 +198,15 @@ def random_masks() -> None:
                     false.setdefault(how, []).append(said)
             for how, sets in false.items():
                 counts = (sum("better" in said for said in sets), sum("worse" in s for s in sets))
-                number = np.mean(took) if how == "default" else 5 * int(how.split()[0])
+                whole = 5 * (len(BUDGETS) - 2) * World.examples
+                number = np.mean(took) if how == "default" else whole * int(how.split()[0])
                 rates = (rate(count, FAMILIES) for count in (*counts, sum(map(bool, sets))))
-                yield [knows, how, *rates, f"{number:.0f}"]
+                yield [knows, how, *rates, f"{number:,.0f}"]
 
     table(
         [
             *("the labels know", "draws", "falsely better", "falsely worse", "any false claim"),
-            "draws of both sorts, on average",
+            "passes of the draws, on average",
         ],
         rows(),
     )
@@ -206,7 +226,7 @@ def draw_agreement() -> None:
                 for _ in range(families):
                     world = World(rng, noise, 400)
                     contest = Contest(world, [world.informed(b) for b in blur])
-                    ours, draws = contest.sequential()
+                    ours, took = contest.sequential()
                     theirs = contest.full(contest.plan.most)
                     others = contest.full(contest.plan.most, "other")
                     common = [(name, "common") for name in contest.names]
@@ -215,7 +235,7 @@ def draw_agreement() -> None:
                     claimed += sum(row in theirs for row in common)
                     found += sum(row in ours for row in common)
                     full = contest.plan.most * 5 * (len(BUDGETS) - 2) * world.examples
-                    passes += draws * contest.plan.examples / full
+                    passes += took / full
                 count = 4 * families
                 yield [
                     f"{noise:g}",

@@ -96,6 +96,7 @@ _RBO = (
     "ACM Transactions on Information Systems 28."
 )
 _MICHEL = "Michel, Levy & Neubig (2019), Are sixteen heads really better than one? NeurIPS."
+_HALVING = "Karnin, Koren & Somekh (2013), Almost optimal exploration in multi-armed bandits. ICML."
 _SEQUENTIAL = "Besag & Clifford (1991), Sequential Monte Carlo p-values. Biometrika."
 _VOITA = (
     "Voita, Talbot, Moiseev, Sennrich & Titov (2019), Analyzing multi-head self-attention: "
@@ -240,15 +241,27 @@ def _pruning(contents: Contents) -> _Part:
     plan, cited = settings.get("draws_plan"), []
     if draws is None and isinstance(plan, Mapping):
         points = listed([f"{budget}" for budget in plan["budgets"]])
+        rounds = plan.get("rounds")
+        if rounds:
+            against = (
+                f"{count(plan['most'], 'draw')} of random masks at {points} heads removed. All are "
+                f"run on {count(rounds[0]['examples'], 'example')}, and those that do best, or "
+                f"worst, on up to {rounds[-1]['examples']}"
+            )
+            cited.append(_HALVING)
+        else:
+            against = (
+                f"up to {count(plan['most'], 'draw')} of random masks, made until each comparison "
+                f"is settled, at {points} heads removed, on "
+                f"{count(sum(plan['examples']), 'example')} in all"
+            )
+            cited.append(_SEQUENTIAL)
         said.append(
-            f"They are set against up to {count(plan['most'], 'draw')} of random masks, made until "
-            f"each comparison is settled, at {points} heads removed, on "
-            f"{count(sum(plan['examples']), 'example')} in all that were drawn beforehand: of any "
-            "heads, and for methods that are better than these, of as many heads per layer as the "
-            f"method closes there. P-values are two-sided, {_CHAINS}. The curve of random masks is "
-            "the mean of three, on all examples."
+            f"They are set against {against}, drawn beforehand: of any heads, and for methods that "
+            "are better than these, of as many heads per layer as the method closes there. "
+            f"P-values are two-sided, {_CHAINS}. The curve of random masks is the mean of a few, "
+            "on all examples."
         )
-        cited.append(_SEQUENTIAL)
     by = f" of {resamples} resamples" if isinstance(resamples, int) else ""
     if len(contents.described("replicates")) > 1:
         by += " (areas are means over the models, which are resampled as well)"

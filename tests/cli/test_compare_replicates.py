@@ -109,9 +109,7 @@ def test_curves_are_those_of_a_comparison_of_the_replicate_alone(
     assert whole.to_dict() == pytest.approx(alone.settings["whole"][str(reviews)])
 
 
-def test_draws_until_it_is_settled_are_the_same_for_all_models(
-    bert: Path, second: Path, reviews: Path
-) -> None:
+def test_draws_are_the_same_for_all_models(bert: Path, second: Path, reviews: Path) -> None:
     asked = {"methods": ["magnitude"], "steps": "25%", "resamples": 10, "metric": "loss"}
     both = comparing.compare(str(bert), str(reviews), replicates=[str(second)], **asked)
     first, other = (comparing.compare(str(bert), str(reviews), **asked) for _ in range(2))

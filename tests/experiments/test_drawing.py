@@ -1,4 +1,4 @@
-"""Random masks drawn until it is settled: which ones, how many, and the same however it is run."""
+"""Random masks in rounds: which ones, on what, and the same however it is run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 import headtool
 from headtool.analysis.draw_plan import DrawPlan
 from headtool.analysis.draws import adjust_chains
+from headtool.analysis.race import going_on, standing
 from headtool.engine.evaluation import evaluate
 from headtool.experiments import stages
 from headtool.experiments.setup import set_up
@@ -31,29 +32,31 @@ def found() -> headtool.Comparison:
     return headtool.curve(MODEL, **ASKED)
 
 
-def literal_areas(closed, keys, draw):
-    """Areas of a method's masks and of the draws, each mask by itself on the plan's examples."""
+def literal_race(closed, keys, draw):
+    """Areas of a method's masks and of all draws after each round, each round run afresh."""
     setup = set_up(MODEL, name="curve", **ASKED)
     family, examples = setup.families[0], setup.split.first
     heads = family.sites.heads
     labels = examples.data.columns["label"]
     given = {"methods": 2, "alpha": 0.05, "seed": 0}
     plan = DrawPlan.of(family.budgets, len(heads), labels, **given)
-    assert plan.examples == 12  # the least, so that no pilot changes it
+    assert plan.shown == 12  # the least, so that no pilot changes it
     points = [family.budgets.index(budget) for budget in plan.budgets]
     rows = [closed[points], *(draw(key, plan.budgets, closed[points]) for key in keys)]
-    areas = np.zeros(len(rows))
-    for point, (part, weight) in enumerate(zip(plan.parts, plan.weights, strict=True)):
+    rounds = [np.zeros(len(rows)) for _ in plan.sizes]
+    for point, weight in enumerate(plan.weights):
         masks = [
             HeadMask.without(setup.model.sites, [heads[i] for i in np.flatnonzero(row[point])])
             for row in rows
         ]
-        outcomes = evaluate(setup.model, examples.take(part), masks)
-        tokens = outcomes.whole["tokens"].sum()
-        areas -= (
-            weight * (outcomes.masked["loss"].sum(axis=1) - outcomes.whole["loss"].sum()) / tokens
-        )
-    return areas
+        for areas, size in zip(rounds, plan.sizes, strict=True):
+            part = np.sort(plan.taken(point, size))
+            found = evaluate(setup.model, examples.take(part), masks)
+            tokens = found.whole["tokens"].sum()
+            areas -= (
+                weight * (found.masked["loss"].sum(axis=1) - found.whole["loss"].sum()) / tokens
+            )
+    return plan, [(areas, None) for areas in rounds]
 
 
 def closed_by(found: headtool.Comparison, method: str) -> np.ndarray:
@@ -67,8 +70,7 @@ def test_rows_count_the_draws_of_the_seed(found: headtool.Comparison, row: str) 
     tests = found.curve_tests.set_index(["method_x", "method_y"])
     common = row == "common"
     test = tests.loc["ablation", "random" if common else "random-matched:ablation"]
-    used = int(test["draws"])
-    keys = np.random.default_rng([0, 23 if common else 29]).random((used, 32))
+    keys = np.random.default_rng([0, 23 if common else 29]).random((79, 32))
     layers = layers_of(set_up(MODEL, name="curve", **ASKED).sites)
 
     def draw(key, budgets, closed):
@@ -76,14 +78,20 @@ def test_rows_count_the_draws_of_the_seed(found: headtool.Comparison, row: str) 
             return random_closed(key, budgets, layers, keep_one=False)
         return matched_closed(closed, key, layers)
 
-    areas = literal_areas(closed_by(found, "ablation"), keys, draw)
-    assert test["draws_beaten"] == (areas[1:] < areas[0]).sum()
-    area = areas[0] - areas[1:].mean()
+    plan, rounds = literal_race(closed_by(found, "ablation"), keys, draw)
+    whole = standing(rounds, plan.fields)
+    assert (test["draws"], test["draws_beaten"], test["p_draws"]) == (79, whole.beaten, whole.p)
     if common:  # how far the curves lie apart, on all examples and at all points
         curves = found.curves.pivot(index="share", columns="method", values="value")
         area = np.trapezoid(curves["random"] - curves["ablation"], curves.index)
+    else:  # from the first ten draws
+        areas = rounds[plan.sizes.index(plan.shown)][0]
+        area = areas[0] - areas[1:11].mean()
     assert test["area"] == pytest.approx(area, abs=1e-6)
-    assert test["draw_passes"] == 12
+    sizes = np.diff([0, *plan.sizes])
+    alive = [np.ones(80, dtype=bool), *(going_on(rounds[:k], plan.fields) for k in (1, 2, 3, 4))]
+    passes = sum(rows[1:].sum() * size for rows, size in zip(alive, sizes, strict=False))
+    assert test["draw_passes"] == pytest.approx(passes / 79)
 
 
 def test_only_methods_that_are_better_meet_matched_masks(found: headtool.Comparison) -> None:
@@ -93,7 +101,7 @@ def test_only_methods_that_are_better_meet_matched_masks(found: headtool.Compari
     better = (random["p_draws_adjusted"] <= 0.05) & (2 * random["draws_beaten"] > random["draws"])
     matched = tests[tests["method_y"].str.startswith("random-matched:")]
     assert matched["method_x"].tolist() == list(better.index[better]) == ["ablation"]
-    assert random["draws"]["magnitude"] < random["draws"]["ablation"] == 79
+    assert random["draw_passes"]["magnitude"] < random["draw_passes"]["ablation"]
     chains = [
         [random["p_draws"][name], *matched.loc[matched["method_x"] == name, "p_draws"], np.nan][:2]
         for name in random.index
@@ -115,7 +123,11 @@ def test_rows_with_random_masks_have_no_p_that_holds_for_the_masks_drawn(
     assert found.settings["draws_plan"] == {
         "most": 79,
         "budgets": [8, 16, 24],
-        "examples": [4, 4, 4],
+        "examples": [8, 8, 8],
+        "rounds": [
+            {"masks": masks, "examples": examples}
+            for masks, examples in ((80, 3), (20, 6), (10, 12), (5, 24))
+        ],
     }
     assert sorted(found.curve_draws["draw"].unique()) == [0, 1, 2, 3, 4]
     assert not found.curve_draws["method"].str.startswith("random-matched").any()

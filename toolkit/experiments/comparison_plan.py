@@ -17,14 +17,13 @@ from headtool.methods.base import Method
 
 __all__ = ["comparison_plan", "scoring_passes"]
 
-_LEAST_DRAWS, _LEAST_EXAMPLES = 20, 12  # of a comparison with random masks that is soon settled
-
 
 def comparison_plan(setup: Setup) -> Plan:
     """Plan a comparison, stage by stage.
 
-    Counted at most: masks that several stages share run once, and comparisons with random masks
-    stop once they are settled. Orders of heads that only chance ranks are not counted.
+    Counted at most: masks that several stages share run once, and random masks are run on more
+    examples only if a comparison hangs on them. Orders of heads that only chance ranks are not
+    counted.
 
     Parameters
     ----------
@@ -184,9 +183,8 @@ def _draws(setup: Setup, sketch: Sketch, family: Family) -> None:
     if planned is None:
         return
     models = 1 + (len(setup.replicates) if family is setup.families[0] else 0)
-    part = planned.examples / len(first)
-    most = part * planned.most * (1 + methods)
-    soon = min(_LEAST_DRAWS, planned.most) * min(_LEAST_EXAMPLES, planned.examples) / len(first)
+    most = planned.passes() * (1 + methods) / len(first)
+    soon = planned.fields[0] * planned.sizes[0] / len(first)
     sketch.masks(
         *("draws", most * models, first, setup.measures),
         least=min(1.0, soon / most),

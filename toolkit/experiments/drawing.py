@@ -1,14 +1,14 @@
-"""Run random masks beside those of methods until what they show is settled.
+"""Run random masks beside those of methods, on few examples at first, as far as they matter.
 
-The plan, the rule to stop and the correction are those of `headtool.analysis.draws`. Masks are
-drawn and run in blocks, each a stage of its own, so that an interrupted comparison goes on where it
-stopped and makes the same draws.
+The plan, the race and the correction are those of `headtool.analysis.draws`. Each round of a race
+is a stage of its own, so that an interrupted comparison goes on where it stopped.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,19 +17,25 @@ from headtool.analysis.draw_plan import DrawPlan
 from headtool.analysis.draws import DrawTest, next_matched
 from headtool.analysis.found import Findings
 from headtool.analysis.paired import Paired
+from headtool.analysis.race import Round, going_on
 from headtool.experiments.replication import Replicated
 from headtool.experiments.setup import Setup
 from headtool.experiments.stages import Stages
 from headtool.heads import HeadMask
 from headtool.masks.curves import layers_of, matched_closed, random_closed
 from headtool.masks.order import Family
+from headtool.metrics.base import Array, Metric
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.progress import labelled
+from headtool.results.outcomes import Outcomes
 
 __all__ = ["draw"]
 
 Closed = NDArray[np.bool_]
+Columns = Mapping[str, Array]
+
+_SHOWN = 10  # draws that measure how far a method is above those of its layers
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +43,40 @@ class _Place:
     """A model that masks are run on, and the heads that each method closes there, [P, n]."""
 
     model: ModelAdapter
-    parts: tuple[Examples, ...]
+    examples: Examples
     closed: Mapping[str, Closed]
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What each round's examples of a point showed, of the whole model and of the masks."""
+
+    whole: list[Columns] = field(default_factory=list)
+    masked: dict[HeadMask, list[Columns]] = field(default_factory=dict)
+
+    def add(self, outcomes: Outcomes) -> None:
+        """Add those of a round."""
+        self.whole.append(outcomes.whole)
+        for row, mask in enumerate(outcomes.masks):
+            self.masked.setdefault(mask, []).append(outcomes.row(row))
+
+    def benefit(self, mask: HeadMask, metric: Metric) -> float:
+        """A mask's value of the metric less the whole model's; positive is better."""
+        whole, masked = (metric.compute(_joined(rows)) for rows in (self.whole, self.masked[mask]))
+        delta = masked - whole if math.isfinite(masked) and math.isfinite(whole) else math.nan
+        return delta if metric.higher_is_better else -delta
+
+    def paired(self, masks: Sequence[HeadMask], rounds: int, metric: Metric) -> Paired:
+        """What the first rounds showed of some masks."""
+        rows = [_joined(self.masked[mask][:rounds]) for mask in masks]
+        columns = {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+        whole = _joined(self.whole[:rounds])
+        return Paired.from_outcomes(Outcomes(tuple(masks), whole, columns), metric)
+
+
+def _joined(rounds: Sequence[Columns]) -> Columns:
+    """The columns of several rounds, one after the other."""
+    return {name: np.concatenate([part[name] for part in rounds]) for name in rounds[0]}
 
 
 def draw(
@@ -82,7 +120,7 @@ def draw(
         places = tuple(
             _Place(
                 model,
-                tuple(examples.take(part) for part in plan.parts),
+                examples,
                 {name: rows[points] for name, rows in shut.items()},
             )
             for (model, examples), shut in zip(models, closed, strict=True)
@@ -136,108 +174,150 @@ class _Draws:
         return [test for pair in both for test in pair if test is not None]
 
     def _common(self, methods: Sequence[str]) -> dict[str, DrawTest]:
-        """Draw any heads, the same for all methods and models, until all is settled."""
-        rng = np.random.default_rng([self.setup.request.seed, 23])
+        """Draw any heads, the same for all methods and models."""
         layers = layers_of(self.family.sites)
-        drawn: list[Closed] = []
-        tests: dict[str, DrawTest] = {}
-        for size in self.plan.blocks:
-            keys = rng.random((size, len(layers)))
-            drawn += [
-                random_closed(key, self.plan.budgets, layers, keep_one=self.family.keep_one)
-                for key in keys
-            ]
-            rivals = {name: [drawn] * len(self.places) for name in methods}
-            tests = self._run("random", rivals, size)
-            if all(test.tally.settled for test in tests.values()):
-                break
-        return tests
+        drawn = [
+            random_closed(key, self.plan.budgets, layers, keep_one=self.family.keep_one)
+            for key in self._keys(23)
+        ]
+        return self._race("random", {name: [drawn] * len(self.places) for name in methods})
 
     def _matched(self, methods: Sequence[str]) -> dict[str, DrawTest]:
-        """Draw heads of the layers of each method until all is settled.
+        """Draw heads of the layers of each method.
 
         Methods that close as many heads of every layer have the same masks, which run once.
         """
-        rng = np.random.default_rng([self.setup.request.seed, 29])
-        layers = layers_of(self.family.sites)
-        drawn: dict[str, list[list[Closed]]] = {name: [[] for _ in self.places] for name in methods}
-        done: dict[str, DrawTest] = {}
-        for size in self.plan.blocks:
-            keys = rng.random((size, len(layers)))
-            left = [name for name in methods if name not in done or not done[name].tally.settled]
-            for name in left:
-                for place, masks in zip(self.places, drawn[name], strict=True):
-                    masks += [matched_closed(place.closed[name], key, layers) for key in keys]
-            done |= self._run("random-matched", {name: drawn[name] for name in left}, size)
-            if all(test.tally.settled for test in done.values()):
-                break
-        return done
-
-    def _run(
-        self, baseline: str, rivals: Mapping[str, Sequence[Sequence[Closed]]], newest: int
-    ) -> dict[str, DrawTest]:
-        """Run the draws, by method and model, that have not been run, and rank the methods."""
-        measured = [
-            [
-                self._point(baseline, number, point, rivals, newest)
-                for point in range(len(place.parts))
+        layers, keys = layers_of(self.family.sites), self._keys(29)
+        drawn = {
+            name: [
+                [matched_closed(place.closed[name], key, layers) for key in keys]
+                for place in self.places
             ]
-            for number, place in enumerate(self.places)
-        ]
+            for name in methods
+        }
+        return self._race("random-matched", drawn)
 
-        def of(name: str, metric: int) -> tuple[tuple[Paired, ...], ...]:
-            return tuple(tuple(point[name][metric] for point in points) for points in measured)
+    def _keys(self, stream: int) -> Array:
+        """Random numbers of the heads for each draw."""
+        rng = np.random.default_rng([self.setup.request.seed, stream])
+        return rng.random((self.plan.most, self.family.sites.n_heads))
 
+    def _race(
+        self, baseline: str, rivals: Mapping[str, Sequence[Sequence[Closed]]]
+    ) -> dict[str, DrawTest]:
+        """Run the races of methods with draws, by method and model."""
+        plan = self.plan
+        masks = {name: self._masks(name, drawn) for name, drawn in rivals.items()}
+        few = 0 if baseline == "random" else 1 + _SHOWN  # of any heads, whole curves are there
+        shown = np.arange(1 + plan.most) < few
+        seen = [[_Seen() for _ in plan.budgets] for _ in self.places]
+        rounds: dict[str, list[Round]] = {name: [] for name in rivals}
+        alive = {name: np.ones(1 + plan.most, dtype=np.bool_) for name in rivals}
+        passes = dict.fromkeys(rivals, 0)
+        before = 0
+        for number, size in enumerate(plan.sizes):
+            running = {name for name in rivals if alive[name].any()}
+            run = {name: alive[name] | (shown & (size <= plan.shown)) for name in rivals}
+            if not any(rows.any() for rows in run.values()):
+                break
+            label = f"{baseline} masks, round {number + 1} of at most {len(plan.sizes)}"
+            for at in range(len(self.places)):
+                for point in range(len(plan.budgets)):
+                    part = np.sort(plan.taken(point, size)[len(plan.taken(point, before)) :])
+                    wanted = dict.fromkeys(
+                        masks[name][at][point][row]
+                        for name, rows in run.items()
+                        for row in np.flatnonzero(rows).tolist()
+                    )
+                    if len(part) and wanted:
+                        self._run(at, point, number, part, list(wanted), seen[at][point], label)
+            for name in running:
+                passes[name] += int(alive[name][1:].sum()) * (size - before)
+                rounds[name].append(self._areas(masks[name], alive[name], seen))
+                alive[name] = going_on(rounds[name], plan.fields)
+            before = size
         return {
             name: DrawTest(
                 self.family.kind,
                 name,
                 baseline if baseline == "random" else f"{baseline}:{name}",
-                self.plan,
-                of(name, 0),
-                of(name, 1) if len(self.setup.measures.metrics) > 1 else (),
+                plan,
+                tuple(rounds[name]),
+                passes[name],
+                self._shown(masks[name], few, seen) if few else (),
             )
             for name in rivals
         }
 
-    def _point(
-        self,
-        baseline: str,
-        number: int,
-        point: int,
-        rivals: Mapping[str, Sequence[Sequence[Closed]]],
-        newest: int,
-    ) -> dict[str, list[Paired]]:
-        """Outcomes at a point on a model by method and metric: its own mask, then the draws."""
-        place, setup = self.places[number], self.setup
-        masks: dict[HeadMask, int] = {}
-        rows = {}
-        for name, drawn in rivals.items():
-            closed = [place.closed[name], *drawn[number]]
-            rows[name] = [
-                masks.setdefault(self._mask(place.model, each[point]), len(masks))
-                for each in closed
+    def _masks(self, name: str, drawn: Sequence[Sequence[Closed]]) -> list[list[list[HeadMask]]]:
+        """A method's own mask and those of the draws, by model and point."""
+        return [
+            [
+                [self._mask(place.model, closed[point]) for closed in (place.closed[name], *rows)]
+                for point in range(len(self.plan.budgets))
             ]
-        last = max(len(drawn[number]) for drawn in rivals.values())
-        label = f"{baseline} masks {last - newest + 1}-{last} of at most {self.plan.most}"
-        measured = self.kept.measure(
-            f"draws.{self.family.kind}.{number}.{point}",
+            for place, rows in zip(self.places, drawn, strict=True)
+        ]
+
+    def _run(
+        self,
+        at: int,
+        point: int,
+        number: int,
+        part: NDArray[np.int64],
+        masks: Sequence[HeadMask],
+        seen: _Seen,
+        label: str,
+    ) -> None:
+        """Run masks on a round's examples of a point, and add what they show."""
+        place, setup = self.places[at], self.setup
+        outcomes = self.kept.measure(
+            f"draws.{self.family.kind}.{at}.{point}.{number}",
             place.model,
-            place.parts[point],
-            tuple(masks),
+            place.examples.take(part),
+            masks,
             setup.measures.metric,
             search=setup.measures.search,
             replacement=setup.replacement,
             chained=None,
             progress=labelled(self.kept.progress, f"{label}, {self.plan.budgets[point]} heads"),
+        ).outcomes
+        seen.add(outcomes)
+
+    def _areas(
+        self,
+        masks: Sequence[Sequence[Sequence[HeadMask]]],
+        alive: NDArray[np.bool_],
+        seen: Sequence[Sequence[_Seen]],
+    ) -> Round:
+        """Areas of the masks that are run, on all examples so far, the mean over models."""
+        metrics, weights = self.setup.measures.metrics[:2], self.plan.weights
+        found = np.full((len(metrics), len(alive)), np.nan)
+        for row in np.flatnonzero(alive).tolist():
+            for place, metric in enumerate(metrics):
+                benefits = [
+                    [one.benefit(own[row], metric) for one, own in zip(there, rows, strict=True)]
+                    for there, rows in zip(seen, masks, strict=True)
+                ]
+                found[place, row] = float(np.mean(np.array(benefits) @ weights))
+        return found[0], found[1] if len(metrics) > 1 else None
+
+    def _shown(
+        self,
+        masks: Sequence[Sequence[Sequence[HeadMask]]],
+        few: int,
+        seen: Sequence[Sequence[_Seen]],
+    ) -> tuple[tuple[Paired, ...], ...]:
+        """What the first masks, the method's own and a few draws, showed by model and point."""
+        metric = self.setup.measures.metric
+        rounds = self.plan.sizes.index(self.plan.shown) + 1
+        return tuple(
+            tuple(
+                one.paired(own[:few], rounds, metric)
+                for one, own in zip(there, of_place, strict=True)
+            )
+            for there, of_place in zip(seen, masks, strict=True)
         )
-        by_metric = [
-            Paired.from_outcomes(measured.outcomes, metric) for metric in setup.measures.metrics
-        ]
-        return {
-            name: [replace(paired, masked=paired.masked[own]) for paired in by_metric]
-            for name, own in rows.items()
-        }
 
     def _mask(self, model: ModelAdapter, closed: Closed) -> HeadMask:
         """A mask over all of the model's heads."""

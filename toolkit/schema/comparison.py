@@ -164,12 +164,16 @@ COMPARISON = (
             *interval("`area`", _METRIC),
             number("p", "", "two-sided p-value from the same bootstrap, given the masks"),
             number("p_adjusted", "", "the same, corrected by Holm over the rows of a kind"),
-            number("draws_beaten", "draws", "with a smaller area than `method_x`"),
+            number(
+                "draws_beaten",
+                "draws",
+                "with a smaller area than `method_x`, or that dropped out of the race with it",
+            ),
             number(
                 "draws",
                 "draws",
-                "of random masks that count: all, or those up to where the comparison was settled; "
-                "missing for pairs of methods",
+                "of random masks that count: all, but in older runs those up to where the "
+                "comparison was settled; missing for pairs of methods",
             ),
             number("p_draws", "", "two-sided: could a random draw do as well, or as badly"),
             number(
@@ -183,7 +187,7 @@ COMPARISON = (
             number(
                 "draw_passes",
                 "passes",
-                "of one example each that a draw took: its examples, over all points",
+                "of one example each that a draw took, over all points; the mean over draws",
                 later=True,
             ),
         ),
@@ -191,11 +195,11 @@ COMPARISON = (
         "alpha, and better if it beats most draws; any false claim among the methods of a kind, in "
         "either direction and against either sort of masks, has probability alpha at most. `p` is "
         "no evidence of that: it holds for the masks drawn, and asks whether these very masks "
-        "differ on other examples. If the draws are made until the comparison is settled (the "
-        "default), rows with random masks have no `p`, and only methods that are better than "
-        "`random` have a row with matched masks, whose area is measured on the points and examples "
-        "of the draws (`draws_plan` among the settings); the area over `random` is that of the "
-        "curves. "
+        "differ on other examples. If the number of draws is left open (the default), rows with "
+        "random masks have no `p`, and only methods that are better than `random` have a row with "
+        "matched masks, whose area is that over the first ten draws, on the points of the draws "
+        "and on part of their examples (`draws_plan` among the settings); the area over `random` "
+        "is that of the curves. "
         "With replicates, curves of the kind `all` are averaged over the models.",
         key=("kind", "method_x", "method_y"),
     ),

@@ -148,7 +148,12 @@ _COMPARISON = {
     "per_kind?": "truth",
     "replacement?": "text",
     "draws?": "count?",
-    "draws_plan?": {"most": "count", "budgets": ["count"], "examples": ["count"]},
+    "draws_plan?": {
+        "most": "count",
+        "budgets": ["count"],
+        "examples": ["count"],
+        "rounds?": [{"masks": "count", "examples": "count"}],
+    },
     "alpha?": "level",
     "margin?": "number?",
     "stability?": "count",
