@@ -15,7 +15,10 @@ from numpy.typing import NDArray
 from headtool.analysis.paired import Paired
 from headtool.metrics.base import Array
 
-__all__ = ["DrawPlan", "draws_needed", "inner_points"]
+__all__ = ["FEW", "DrawPlan", "draws_needed", "inner_points"]
+
+FEW = 10
+"""Draws that tell how far a method is above those of its layers."""
 
 _POINTS = 3
 _LEAST_EXAMPLES = 12

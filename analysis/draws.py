@@ -32,8 +32,9 @@ draws a claim takes follows from the level; what is left to choose is what they 
   fewer if noise from examples is a tenth of the variance between masks or less, as draws that take
   no part in the test tell. A race takes half of those passes.
 
-What single heads cost does not help: the sum of their effects on an example predicts little of how
-masks differ on it, from a third of the heads on less than a sixth of the variance in a classifier.
+The sum of what single heads cost an example would be a control variate that takes no passes. It is
+not used: in the built-in classifier it explains .49 of how differently masks do on an example where
+a fifth of the heads is closed, .12 where half is, and .04 beyond.
 
 References
 ----------

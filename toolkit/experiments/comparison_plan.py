@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headtool.analysis.draw_plan import DrawPlan, inner_points
+from headtool.analysis.draw_plan import FEW, DrawPlan, inner_points
 from headtool.engine.counting import size_of
 from headtool.experiments.evaluating import BAND
 from headtool.experiments.planning import Plan, Sketch
@@ -183,7 +183,7 @@ def _draws(setup: Setup, sketch: Sketch, family: Family) -> None:
     if planned is None:
         return
     models = 1 + (len(setup.replicates) if family is setup.families[0] else 0)
-    most = planned.passes() * (1 + methods) / len(first)
+    most = (planned.passes() * (1 + methods) + FEW * planned.shown * methods) / len(first)
     soon = planned.fields[0] * planned.sizes[0] / len(first)
     sketch.masks(
         *("draws", most * models, first, setup.measures),

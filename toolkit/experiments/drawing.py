@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from headtool.analysis.draw_plan import DrawPlan
+from headtool.analysis.draw_plan import FEW, DrawPlan
 from headtool.analysis.draws import DrawTest, next_matched
 from headtool.analysis.found import Findings
 from headtool.analysis.paired import Paired
@@ -34,8 +34,6 @@ __all__ = ["draw"]
 
 Closed = NDArray[np.bool_]
 Columns = Mapping[str, Array]
-
-_SHOWN = 10  # draws that measure how far a method is above those of its layers
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +206,7 @@ class _Draws:
         """Run the races of methods with draws, by method and model."""
         plan = self.plan
         masks = {name: self._masks(name, drawn) for name, drawn in rivals.items()}
-        few = 0 if baseline == "random" else 1 + _SHOWN  # of any heads, whole curves are there
+        few = 0 if baseline == "random" else 1 + FEW  # of any heads, whole curves are there
         shown = np.arange(1 + plan.most) < few
         seen = [[_Seen() for _ in plan.budgets] for _ in self.places]
         rounds: dict[str, list[Round]] = {name: [] for name in rivals}
