@@ -14,6 +14,7 @@ from tokenizers.processors import TemplateProcessing
 
 from headtool.data import TextData
 from headtool.engine.decoding import Search, translate
+from headtool.engine.replacement import Mean
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.models.huggingface.generation import HuggingFaceGenerator
@@ -185,22 +186,67 @@ def test_a_mask_is_the_head_s_zeroed_columns(name: str, beam: int) -> None:
     assert found.unchanged.max() < 1
 
 
-def test_greedy_search_decodes_again_only_what_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = adapter("T5")
-    examples = model.encode(PAIRS)
-    masks = some_masks(model)
-    decoded: list[int] = []
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many sentences ``generate`` searches in each of its calls from now on."""
+    searched: list[int] = []
     generate = HuggingFaceGenerator._generate
 
-    def counted(self: Any, sources: Any, encoded: Any = None, **how: Any) -> Any:
+    def noted(self: Any, inputs: Any, states: Any, **how: Any) -> Any:
         if not how:
-            decoded.append(len(sources["input_ids"]))
-        return generate(self, sources, encoded, **how)
+            searched.append(len(inputs["input_ids"]))
+        return generate(self, inputs, states, **how)
 
-    monkeypatch.setattr(HuggingFaceGenerator, "_generate", counted)
+    monkeypatch.setattr(HuggingFaceGenerator, "_generate", noted)
+    return searched
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("beam", [1, 5])
+def test_generate_searches_only_some_sentences_and_ties(
+    name: str, beam: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = adapter(name)
+    examples = model.encode(PAIRS)
+    masks = some_masks(model)[:4]
+    plain = translate(model, examples, masks, search=Search(beam=beam), fast=False)
+    searched = counted(monkeypatch)
+    found = translate(model, examples, masks, search=Search(beam=beam))
+    assert found == plain
+    assert 4 in searched  # those that tell whether the searches are generate's
+    assert sum(searched) <= 4 + 0.2 * len(masks) * len(examples)
+
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "stops at once": {"early_stopping": True, "length_penalty": 0.3},
+    "never stops early": {"early_stopping": "never", "length_penalty": 1.5},
+    "short ones": {"early_stopping": False, "length_penalty": -1.0, "min_length": 0},
+    "no penalty": {"early_stopping": "never", "length_penalty": 0.0},
+    "two ends": {"eos_token_id": [END, 20, 21], "num_beams": 2},
+    "wide": {"num_beams": 7, "forced_bos_token_id": None},
+    "biased": {"sequence_bias": [[[11], 4.0]], "exponential_decay_length_penalty": (3, 1.5)},
+    "by the source": {"encoder_no_repeat_ngram_size": 1},  # left to generate
+    "by the clock": {"max_time": 1e6},  # left to generate
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_all_settings_of_a_search_are_followed(settings: dict[str, Any]) -> None:
+    model = adapter("BART", **settings)
+    examples = model.encode(PAIRS)
+    masks = [HeadMask.without(model.sites, [head]) for head in model.sites.heads[::7]]
+    mean = Mean()
+    found = translate(model, examples, masks, replacement=mean)
+    assert found == translate(model, examples, masks, replacement=mean, fast=False)
+    assert found.whole == by_generate(model)
+
+
+def test_other_attention_than_sdpa_searches_alike() -> None:
+    model = adapter("Marian")
+    examples = model.encode(PAIRS)
+    masks = some_masks(model)[:4]
     found = translate(model, examples, masks)
-    changed = (1 - found.unchanged).sum() * len(examples)
-    assert sum(decoded) - len(examples) == pytest.approx(changed, abs=2)
+    model.module.set_attn_implementation("eager")  # type: ignore[operator]
+    assert translate(model, examples, masks) == found
 
 
 def test_length_and_penalty_can_be_chosen() -> None:

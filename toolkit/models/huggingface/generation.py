@@ -1,34 +1,38 @@
 """Translations of transformers models, as ``generate`` searches them.
 
-Every hypothesis is ``generate``'s own. Two things are shared between masks: the encoder's states,
-where a mask closes heads of the decoder only; and greedy hypotheses that a mask leaves as they are.
-Those are found by one forward pass over what the whole model wrote, with the same processing of
-logits that ``generate`` applies; only the other sentences are decoded again. A beam's losers can
-change its winner, so beam search starts anew under every mask.
+Many masks are searched side by side, by ``generate``'s own settings: what it would hand to its
+search is taken from it, and sentences are searched by the same rules. A few are first searched
+both ways. Where the two differ, settings are beyond these rules, or rounding could decide,
+``generate`` searches itself.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from headtool.attention.gating import Gating
 from headtool.errors import HeadtoolError
 from headtool.models.examples import Batch, Row
 from headtool.models.generation import Filling, Gates, Generator
 from headtool.models.huggingface.checking import readable_errors
+from headtool.models.huggingface.encodings import Encodings, sources
 from headtool.models.huggingface.network import HuggingFaceNetwork
+from headtool.models.huggingface.plans import Plan, plan_of
+from headtool.models.huggingface.shared_search import Source, search
 from headtool.searching import Search
 
 __all__ = ["HuggingFaceGenerator", "fixed_length"]
 
 _DEFAULT_LENGTH = 20  # what generate does where the model has no setting
 
-_TIE = 1e-4  # logits of one position and of many are summed in another order
+_CHECKED = 4  # sentences
+
+_PREFIXES = 1_024  # of one step, in one forward pass
 
 
 class HuggingFaceGenerator(Generator):
@@ -94,7 +98,9 @@ class HuggingFaceGenerator(Generator):
                 f"{model.spec} is set up for {mode.replace('_', ' ')} in generation_config.json, "
                 "which headtool does not follow under masks; set it up for greedy or beam search"
             )
-        self.greedy = mode == "greedy_search" and not (asked.max_time or asked.stop_strings)
+        # In half precision most hypotheses are near ties.
+        self._shares = self.module.dtype in (torch.float32, torch.float64)
+        self._checked = False
 
     def _try(self) -> None:
         """Write two tokens: much that is wrong with the settings shows only then."""
@@ -119,46 +125,115 @@ class HuggingFaceGenerator(Generator):
 
     def decode(self, batch: Batch) -> list[list[int]]:
         """Return the best hypotheses as generated, without the start and without padding."""
-        return self._rows(self._generate(_sources(batch)))
+        return self._rows(self._generate(sources(batch), None))
 
     def decode_masks(
         self, batch: Batch, masks: Sequence[Gates], filling: Filling
     ) -> list[list[list[int]]]:
         """Decode with all heads open and under each mask; see `Generator.decode_masks`."""
-        sources = _sources(batch)
-        encoded = self.module.get_encoder()(**sources, return_dict=True)
-        whole = self._generate(sources, encoded)
-        kept = self._rows(whole)
-        rows = [kept]
-        for gates in masks:
-            if not gates:
-                rows.append(kept)
-                continue
-            shared = encoded if all(site.kind != "enc-self" for site in gates) else None
-            with self.model.intercept(Gating(gates, filling), batch):
-                again = self._changed(sources, shared, whole) if self._verifies else None
-            if again is None:
-                again = list(range(len(batch)))
-            row = list(kept)
-            if again:
-                part, states = _some(sources, shared, again)
-                smaller = _some_rows(batch, again)
-                with self.model.intercept(Gating(gates, filling), smaller):
-                    for place, ids in zip(
-                        again, self._rows(self._generate(part, states)), strict=True
-                    ):
-                        row[place] = ids
-            rows.append(row)
+        numbers = [number for number, gates in enumerate(masks) if gates]
+        encodings = Encodings(self.model, batch, filling)
+        plan = self._plan(encodings) if numbers and self._shares else None
+        if plan is None:
+            return self._from_scratch(encodings, masks)
+        whole = self._searched(plan, encodings, [{}], [0] * len(batch), range(len(batch)))
+        if not self._checked:
+            self._checked, self._shares = True, self._agrees(whole, encodings)
+            if not self._shares:
+                return self._from_scratch(encodings, masks)
+        rows = [list(whole) for _ in range(1 + len(masks))]
+        pairs = [(number, place) for number in numbers for place in range(len(batch))]
+        at_once = max(len(batch), _PREFIXES // plan.rule.beam)
+        for start in range(0, len(pairs), at_once):
+            part = pairs[start : start + at_once]
+            owners, places = map(list, zip(*part, strict=True))
+            found = self._searched(plan, encodings, masks, owners, places)
+            for (number, place), ids in zip(part, found, strict=True):
+                rows[1 + number][place] = ids
         return rows
 
-    @property
-    def _verifies(self) -> bool:
-        """Whether hypotheses can be checked: not in half precision, where most are near ties."""
-        return self.greedy and self.module.dtype in (torch.float32, torch.float64)
+    def _from_scratch(self, encodings: Encodings, masks: Sequence[Gates]) -> list[list[list[int]]]:
+        """Search with all heads open and under each mask, but encode what no mask changes once."""
+        everyone = range(len(encodings.batch))
+        rows = [self._again(encodings, [{}], [0] * len(everyone), everyone)]
+        for number, gates in enumerate(masks):
+            owners = [number] * len(everyone)
+            rows.append(self._again(encodings, masks, owners, everyone) if gates else rows[0])
+        return rows
 
-    def _generate(self, sources: Mapping[str, Tensor], encoded: Any = None, **how: Any) -> Tensor:
-        if encoded is not None:
-            how["encoder_outputs"] = type(encoded)(**encoded)  # generate changes it in place
+    def _searched(
+        self,
+        plan: Plan,
+        encodings: Encodings,
+        masks: Sequence[Gates],
+        owners: Sequence[int],
+        places: Sequence[int],
+    ) -> list[list[int]]:
+        """Search pairs of a mask and a sentence, and anew with ``generate`` where it is a tie."""
+        index = torch.tensor(list(places), device=self.model.device)
+
+        def gate(rows: Tensor) -> AbstractContextManager[None]:
+            return encodings.gated(masks, [owners[row] for row in rows.tolist()])
+
+        source = Source(
+            encodings.states(masks, owners, places),
+            encodings.inputs(places).get("attention_mask"),
+            gate,
+        )
+        found = search(self.module, plan, plan.prompt[index], source)
+        tied = found.tied.nonzero().squeeze(1).tolist()
+        if tied:
+            again = self._again(
+                encodings, masks, [owners[i] for i in tied], [places[i] for i in tied]
+            )
+            for row, ids in zip(tied, again, strict=True):
+                found.hypotheses[row] = ids
+        return found.hypotheses
+
+    def _again(
+        self,
+        encodings: Encodings,
+        masks: Sequence[Gates],
+        owners: Sequence[int],
+        places: Sequence[int],
+    ) -> list[list[int]]:
+        """Let ``generate`` search pairs of a mask and a sentence."""
+        states = encodings.states(masks, owners, places)
+        beams = [owner for owner in owners for _ in range(self.search.beam or 1)]
+        with encodings.gated(masks, beams):
+            return self._rows(self._generate(encodings.inputs(places), states))
+
+    def _agrees(self, found: Sequence[list[int]], encodings: Encodings) -> bool:
+        """Whether ``generate`` writes the same with all heads open; a check of this whole way."""
+        some = range(min(len(found), _CHECKED))
+        plain = self._again(encodings, [{}], [0] * len(some), some)
+        return self.texts(found[: len(some)]) == self.texts(plain)
+
+    def _plan(self, encodings: Encodings) -> Plan | None:
+        """What ``generate`` makes of the settings; None for what only it itself does."""
+        plans: list[Plan | None] = []
+
+        def prepared(
+            model: Any,
+            input_ids: Tensor,
+            logits_processor: Any,
+            stopping_criteria: Any,
+            generation_config: Any,
+            **arguments: Any,
+        ) -> Tensor:
+            plans.append(plan_of(input_ids, logits_processor, stopping_criteria, generation_config))
+            return input_ids
+
+        everyone = range(len(encodings.batch))
+        states = encodings.states([{}], [0] * len(everyone), everyone)
+        self._generate(encodings.inputs(everyone), states, custom_generate=prepared)
+        return plans[0]
+
+    def _generate(self, sources: Mapping[str, Tensor], states: Tensor | None, **how: Any) -> Tensor:
+        if states is not None:
+            from transformers.modeling_outputs import BaseModelOutput
+
+            how["encoder_outputs"] = BaseModelOutput(last_hidden_state=states)
         result: Tensor = self.module.generate(**sources, **self.options, **how)
         return result
 
@@ -170,60 +245,6 @@ class HuggingFaceGenerator(Generator):
                 end -= 1
             rows.append(ids[:end])
         return rows
-
-    def _changed(self, sources: Mapping[str, Tensor], encoded: Any, whole: Tensor) -> list[int]:
-        """Which sentences' greedy hypotheses are not, or not clearly, what is written now."""
-        differs = torch.zeros(len(whole), dtype=torch.bool, device=whole.device)
-
-        def verify(
-            model: Any,
-            input_ids: Tensor,
-            logits_processor: Any,
-            stopping_criteria: Any,
-            generation_config: Any,
-            **arguments: Any,
-        ) -> Tensor:
-            logits = model(
-                decoder_input_ids=whole[:, :-1],
-                encoder_outputs=arguments["encoder_outputs"],
-                attention_mask=arguments.get("attention_mask"),
-                use_cache=False,
-                return_dict=True,
-            ).logits
-            ended = torch.zeros_like(differs)
-            ends = generation_config._eos_token_tensor
-            for step in range(whole.shape[1] - 1):
-                scores = logits_processor(whole[:, : step + 1], logits[:, step].float())
-                best, tokens = scores.topk(2, dim=1)
-                written = whole[:, step + 1]
-                agrees = (tokens[:, 0] == written) & (best[:, 0] - best[:, 1] > _TIE)
-                differs.logical_or_(~agrees & ~ended)
-                if ends is not None:
-                    ended |= torch.isin(written, ends)
-            return input_ids
-
-        self._generate(sources, encoded, custom_generate=verify)
-        return cast(list[int], differs.nonzero().squeeze(1).tolist())
-
-
-def _sources(batch: Batch) -> dict[str, Tensor]:
-    return {k: v for k, v in batch.inputs.items() if not k.startswith("decoder")}
-
-
-def _some_rows(batch: Batch, rows: Sequence[int]) -> Batch:
-    """A batch of as many rows; hooks on flat layouts count them."""
-    return Batch(batch.index[list(rows)], {}, batch.targets[list(rows)], {})
-
-
-def _some(
-    sources: Mapping[str, Tensor], encoded: Any, rows: Sequence[int]
-) -> tuple[dict[str, Tensor], Any]:
-    """Some sentences' inputs and, where known, encoder states."""
-    index = torch.tensor(rows, device=sources["input_ids"].device)
-    part = {name: tensor[index] for name, tensor in sources.items()}
-    if encoded is None:
-        return part, None
-    return part, type(encoded)(last_hidden_state=encoded.last_hidden_state[index])
 
 
 def fixed_length(
