@@ -157,6 +157,7 @@ def ablate(
             **asked,
         )
     run.tell(quiet=show.quiet)
+    show.notes(ablation.notes)
     show.print(
         document=ablation.document,
         frame=lambda: ablation.frame if ablation.replacements is None else ablation.replacements,

@@ -268,7 +268,7 @@ def _settings(provenance: Mapping[str, Any]) -> dict[str, Any]:
         **_replacement(first),
         "versions": first.get("versions", {}),
         "provenance": dict(provenance),
-        "notes": _screened(provenance),
+        "notes": [*_screened(provenance), *first.get("notes", ())],
     }
 
 

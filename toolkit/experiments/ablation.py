@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headtool.analysis.replacements import replacement_agreement, replacement_effects
+from headtool.analysis.rounding import rounding_notes
 from headtool.analysis.screening import asked_screen, with_untested
 from headtool.data.drawing import LimitOrder
 from headtool.engine.measurement import Measured, measure, resolve
 from headtool.engine.provenance import provenance
 from headtool.engine.replacement import replacement as named_replacement
+from headtool.engine.rounding import measure_rounding
 from headtool.engine.store import UnitStore, store_beside
 from headtool.engine.units import digest
 from headtool.errors import HeadtoolError
@@ -91,6 +93,11 @@ class Ablation(EffectPlots):
     def source(self) -> dict[str, Any]:
         """Provenance of the outcomes, as `Run.source` of a saved run."""
         return dict(self.provenance)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know, a line each."""
+        return tuple(self.provenance.get("notes", ()))
 
     def outcomes(self, metric: Metric | None = None, *, replacement: str | None = None) -> Outcomes:
         """Return the outcomes of every example, as `Run.outcomes` of a saved run.
@@ -337,6 +344,10 @@ def ablate(
             agreement = replacement_agreement(
                 {replacement: outcomes, **others}, measures.metric, seed=seed
             )
+        rounding = measure_rounding(adapter, examples, measures.metrics, seed=seed, execute=execute)
+        if rounding is not None:
+            source["rounding"] = rounding
+            source["notes"] = rounding_notes(frame, measures.metrics, rounding, len(examples))
         best = None
         if all_but_one:
             best = best_single_heads(ablated, outcomes, measures.metric, seed=seed)

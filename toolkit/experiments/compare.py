@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from headtool.engine.rounding import measure_rounding
 from headtool.experiments.comparison_plan import comparison_plan, scoring_passes
 from headtool.experiments.drawing import draw
 from headtool.experiments.evaluating import evaluate_chosen
@@ -214,7 +215,12 @@ def run_comparison(
         scores = {name: chosen.scores[name] for name in roster.names}
         with meter.phase("draws"):
             against_random = draw(setup, kept, found, others)
-        tables, computed = tabulate(setup, roster, found, halves, others, against_random)
+        rounding = measure_rounding(
+            *(setup.model, setup.split.first, found.metrics if found.ablations else ()),
+            seed=setup.request.seed,
+            execute=execute,
+        )
+        tables, computed = tabulate(setup, roster, found, halves, others, against_random, rounding)
         computed["passes"] = scoring_passes(setup, plan, list(scores))
         comparison = Comparison.from_tables(tables, settings_of(setup, scores, computed))
         if out is None:

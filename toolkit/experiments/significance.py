@@ -16,6 +16,7 @@ from headtool.analysis.kinds import of_kinds, summarise_kinds
 from headtool.analysis.labels import heads_of
 from headtool.analysis.paired import Paired
 from headtool.analysis.replacements import agreement_of_tests
+from headtool.analysis.rounding import rounding_notes
 from headtool.analysis.screening import (
     asked_screen,
     halves,
@@ -289,7 +290,11 @@ def test(
             for name, one in judged.items()
         }
     tests = judged.pop(names[0])
+    rounded = rounding_notes(tests.frame, [measure], source.get("rounding"), tests.n_examples)
+    tests = replace(tests, notes=(*tests.notes, *rounded))
     origin = {**made, **source, "settings": settings}
+    if "rounding" in source:
+        origin["notes"] = rounded  # of this metric and these examples, not of all
     return Verdicts(tests, by_kind, origin, signature, judged, agreement)
 
 

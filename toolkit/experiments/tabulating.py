@@ -9,6 +9,7 @@ from headtool.analysis.assembly import assemble
 from headtool.analysis.draws import DrawTest
 from headtool.analysis.found import Findings
 from headtool.analysis.role_runs import join_roles
+from headtool.analysis.rounding import rounding_notes
 from headtool.engine.provenance import provenance
 from headtool.experiments.replication import Replicated
 from headtool.experiments.selecting import Roster
@@ -31,6 +32,7 @@ def tabulate(
     halves: Subsampled,
     others: Replicated,
     against_random: Sequence[DrawTest] | None,
+    rounding: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, pd.DataFrame], dict[str, Any]]:
     """Make the tables of a `Comparison`, and the settings that only computing them tells.
 
@@ -48,6 +50,9 @@ def tabulate(
         What was found of the replicates.
     against_random
         The comparisons with random masks, as `headtool.experiments.drawing.draw` returned them.
+    rounding
+        The noise of the model's number format, as `headtool.engine.rounding.measure_rounding`
+        returned it.
     """
     request, family = setup.request, setup.families[0]
     assembled = assemble(
@@ -63,6 +68,12 @@ def tabulate(
     if request.faithfulness and request.keep_one_per_layer:
         settings["notes"].append(
             "keep-only curves are left out: with a head of every layer kept, none closes all heads"
+        )
+    if rounding is not None:
+        settings["rounding"] = dict(rounding)
+        effects = found.ablations[found.evaluation]
+        settings["notes"] += rounding_notes(
+            effects, setup.measures.metrics, rounding, len(setup.split.first)
         )
     settings["replicates"] = dict(others.models)
     tables = {
@@ -171,5 +182,6 @@ def manifest_of(setup: Setup, settings: Mapping[str, Any]) -> dict[str, Any]:
             *(setup.model, setup.split.first, "ablate", alone),
             *(setup.measures.metric.name, setup.request.seed),
         )
-        made["ablate"] = {**source, **setup.measures.described()}
+        rounding = {"rounding": settings["rounding"]} if "rounding" in settings else {}
+        made["ablate"] = {**source, **setup.measures.described(), **rounding}
     return made

@@ -67,6 +67,8 @@ _SCREEN = {
     "evaluation_examples": "count",
 }
 
+_ROUNDING = {"dtype": "text", "examples": "count", "noise": {"*": "number"}}
+
 _SOURCE = {
     "method?": "text",
     "metric?": "text",
@@ -83,6 +85,7 @@ _SOURCE = {
     "search?": "object",
     "screen?": _SCREEN,
     "beside?": ["text"],
+    "rounding?": _ROUNDING,
     "scratch?": {"*": "number?"},
     "lambda?": "number?",
     "share_of_runs?": "number",
@@ -186,6 +189,7 @@ _COMPARISON = {
     },
     "whole?": {"*": {"*": "number?"}},
     "notes?": ["text"],
+    "rounding?": _ROUNDING,
     "replicates?": "object",
     "roles?": _ROLES,
 }
