@@ -131,11 +131,11 @@ app.command("show", epilog=show.EXAMPLES)(show.show)
 app.command("env", epilog=env.EXAMPLES)(env.env)
 
 studies = typer.Typer(cls=_Commands, help=study.HELP, no_args_is_help=True)
-studies.command("init", epilog=study.EXAMPLES)(study.init)
-studies.command("run", epilog=study.EXAMPLES)(study.run)
-studies.command("status", epilog=study.EXAMPLES)(study.status)
-studies.command("report", epilog=study.EXAMPLES)(study.report)
-app.add_typer(studies, name="study", epilog=study.EXAMPLES)
+studies.command("init", epilog=study.examples("init"))(study.init)
+studies.command("run", epilog=study.examples("run"))(study.run)
+studies.command("status", epilog=study.examples("status"))(study.status)
+studies.command("report", epilog=study.examples("report"))(study.report)
+app.add_typer(studies, name="study", epilog=study.examples())
 
 
 # A docstring's line breaks would stay in the help text, at any width of the terminal.

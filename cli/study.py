@@ -16,18 +16,26 @@ from headtool.errors import HeadtoolError
 if TYPE_CHECKING:
     from headtool.studies.status import StudyStatus
 
-__all__ = ["init", "report", "run", "status"]
+__all__ = ["examples", "init", "report", "run", "status"]
 
 HELP = "Many models, data sets, methods and seeds in one file: run them, and read them together."
-EXAMPLES = (
-    "Examples:\n\n"
-    "headtool study init study.yaml\n\n"
-    "headtool study run study.yaml --dry-run\n\n"
-    "headtool study run study.yaml\n\n"
-    "headtool study status study.yaml\n\n"
-    "headtool study report study.yaml\n\n"
-    "headtool study report study.yaml --format latex --out paper/tables"
-)
+_EXAMPLES = {
+    "init": ("study.yaml",),
+    "run": ("study.yaml --dry-run", "study.yaml"),
+    "status": ("study.yaml",),
+    "report": ("study.yaml", "study.yaml --format latex --out paper/tables"),
+}
+
+
+def examples(*commands: str) -> str:
+    """Return the examples of some of the commands; of all, without any."""
+    lines = [
+        f"headtool study {name} {given}"
+        for name in commands or _EXAMPLES
+        for given in _EXAMPLES[name]
+    ]
+    return "\n\n".join(("Examples:", *lines))
+
 
 StudyFile = Annotated[Path, typer.Argument(metavar="FILE", help="The study, a YAML file.")]
 StudyPlace = Annotated[

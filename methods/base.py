@@ -27,6 +27,7 @@ from headtool.metrics import metric_of_model
 from headtool.metrics.prediction import Metric
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples, Task
+from headtool.models.source import check_wrapped
 from headtool.progress import Progress, ProgressLike, silent
 from headtool.reports.results import HeadScores
 from headtool.results.outcomes import Outcomes
@@ -284,6 +285,7 @@ class Method(ABC):
         HeadtoolError
             If the method fails, or returns anything but a score for every head.
         """
+        check_wrapped(model)
         if self.tasks and model.task not in self.tasks:
             raise HeadtoolError(
                 f"{self.name} is for {' and '.join(self.tasks)} models, and {model.spec} is a "

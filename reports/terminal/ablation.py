@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["ablation_tables"]
 
 _LARGEST = 8
+_MAPPED = 0.4  # a map of which less is filled tells less than a list of its heads
 
 
 def ablation_tables(
@@ -61,11 +62,21 @@ def ablation_tables(
     closed = "this head alone stays open in its site" if alone else "this head is closed"
     for metric, rows in frame.groupby("metric", sort=False):
         yield Text(f"change of {visible(str(metric))} when {closed}", style="dim")
-        for kind, part in rows.groupby("kind", sort=False):
-            yield HeatMap(str(kind), _grid(part))
+        grids = {kind: _grid(part) for kind, part in rows.groupby("kind", sort=False)}
+        known = [
+            math.isfinite(value)
+            for grid in grids.values()
+            for row in grid.values()
+            for value in row
+        ]
+        is_mapped = best is not None or _MAPPED * len(known) <= sum(known)
+        if is_mapped:
+            for kind, grid in grids.items():
+                yield HeatMap(str(kind), grid)
         if best is None:
             order = rows["delta"].dropna().abs().sort_values(ascending=False).index
-            yield field_table(rows.loc[order].head(_LARGEST).drop(columns="metric"))
+            listed = order[:_LARGEST] if is_mapped else order
+            yield field_table(rows.loc[listed].drop(columns="metric"))
     if best is not None:
         yield Text("the best single head of each site, chosen on half of the examples", style="dim")
         yield field_table(best)

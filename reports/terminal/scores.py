@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +12,7 @@ from headtool.heads import head_name
 from headtool.reports.terminal.pieces import HeatMap, search_in_words
 from headtool.reports.terminal.tables import Column, FittedTable, plain_table, table
 from headtool.reports.wording.text import visible
-from headtool.reports.wording.words import how_drawn, short
+from headtool.reports.wording.words import how_drawn, in_a_column, short
 from headtool.results.scores import HeadScores
 
 if TYPE_CHECKING:
@@ -116,9 +115,11 @@ def _ends(frame: pd.DataFrame) -> Iterator[RenderableType]:
             for row, marked in zip(end.to_dict("records"), is_tied, strict=True)
         ]
         columns.append(Column(title, tuple(names), left=True))
-        columns.append(Column("score", tuple(map(short, end["score"])), joined=True))
+        columns.append(Column("score", tuple(in_a_column(end["score"])), joined=True))
         if with_error:
-            columns.append(Column("+-", tuple(map(_error, end["stderr"])), joined=True))
+            columns.append(
+                Column("+-", tuple(map(_error, in_a_column(end["stderr"]))), joined=True)
+            )
     yield FittedTable(tuple(columns), keys=0)
     said = [
         f"{tied} more under {title}" for title, tied in zip(titles, unlisted, strict=True) if tied
@@ -133,5 +134,5 @@ def _unlisted(ordered: pd.DataFrame, end: pd.DataFrame) -> int:
     return int((ordered["score"] == last).sum() - (end["score"] == last).sum())
 
 
-def _error(stderr: float) -> str:
-    return "" if math.isnan(stderr) else short(stderr)
+def _error(written: str) -> str:
+    return "" if written == "-" else written

@@ -7,7 +7,6 @@ columns that remain stand in several blocks, each of which begins with the key c
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -19,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headtool.reports.wording.text import visible
-from headtool.reports.wording.words import short
+from headtool.reports.wording.words import in_a_column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -219,8 +218,8 @@ def plain_table(
         Names of columns that may be left out where there is no room, the last one first.
     """
     titles = [str(name) for name in frame.columns]
-    rows = [[_cell(value) for value in values] for values in frame.itertuples(index=False)]
-    found = table(titles, rows, keys=keys, optional=optional)
+    cells = [_cells(values.tolist()) for _, values in frame.items()]
+    found = table(titles, zip(*cells, strict=True), keys=keys, optional=optional)
     columns = tuple(
         replace(column, left=kind.kind not in "iuf")
         for column, kind in zip(found.columns, frame.dtypes, strict=True)
@@ -250,10 +249,10 @@ def field_table(frame: pd.DataFrame, *, optional: Collection[str] = ()) -> Fitte
     )
 
 
-def _cell(value: object) -> str:
-    if not isinstance(value, float):
-        return str(value)
-    return "-" if math.isnan(value) else short(value)
+def _cells(values: Sequence[object]) -> list[str]:
+    """The values of a column as texts."""
+    numbers = iter(in_a_column([value for value in values if isinstance(value, float)]))
+    return [next(numbers) if isinstance(value, float) else str(value) for value in values]
 
 
 def _total(widths: Sequence[int]) -> int:

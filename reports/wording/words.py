@@ -15,6 +15,7 @@ __all__ = [
     "filled",
     "given",
     "how_drawn",
+    "in_a_column",
     "is_or_are",
     "listed",
     "names",
@@ -206,6 +207,40 @@ def short(number: float) -> str:
     if 1e-3 <= abs(number) < 1e4:
         decimals = max(0, 2 - math.floor(math.log10(abs(number))))
         return f"{number:.{min(decimals, 4)}f}"
+    return _exponent(number)
+
+
+def in_a_column(numbers: Iterable[float]) -> list[str]:
+    """Write the numbers of a column as `short` does, all with an exponent or none.
+
+    Parameters
+    ----------
+    numbers
+        The numbers; not a number is a dash.
+
+    Examples
+    --------
+    >>> from headtool.reports.wording.words import in_a_column
+    >>> in_a_column([0.0089, 0.000164]), in_a_column([0.5, 2e-9])
+    (['0.0089', '0.000164'], ['5.00e-1', '2.00e-9'])
+    """
+    values = [float(number) for number in numbers]
+    written = ["-" if math.isnan(value) else short(value) for value in values]
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    if len({1e-3 <= size < 1e4 for size in sizes}) < 2:
+        return written
+    is_plain = min(sizes) >= 1e-6 and max(sizes) < 1e8
+    for place, value in enumerate(values):
+        if value and math.isfinite(value) and (not is_plain or "e" in written[place]):
+            written[place] = _plain(value) if is_plain else _exponent(value)
+    return written
+
+
+def _plain(number: float) -> str:
+    return f"{number:.{max(0, 2 - math.floor(math.log10(abs(number))))}f}"
+
+
+def _exponent(number: float) -> str:
     return f"{number:.2e}".replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
 
 

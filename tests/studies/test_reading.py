@@ -53,6 +53,7 @@ def test_a_study_is_read(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ("steps: 25%", "step: 25%", "study.yaml:14: step: there is no such key; did you mean"),
+        ("replicates:", "seeds:", "there is no such key; did you mean 'replicates'?"),
         ("steps: 25%", "steps: [1]", "study.yaml:14: steps: must be text, got a list"),
         ("limit: 20", "limit: many", "study.yaml:16: resources.limit: must be a whole number, got"),
         ("limit: 20", "batch_tokens: 9", "resources.batch_tokens: there is no such key; did you"),

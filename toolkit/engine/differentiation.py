@@ -22,6 +22,7 @@ from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_
 from headtool.heads import AttentionSite, Sites
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
+from headtool.models.source import check_wrapped
 from headtool.progress import ProgressLike, silent
 from headtool.work import Passes
 
@@ -119,6 +120,7 @@ def differentiate(
     >>> differentiate(model, examples).per_example.shape
     (4, 32)
     """
+    check_wrapped(model)
     sites, count = model.sites, len(examples)
     found = {name: np.zeros((count, sites.n_heads)) for name in _PER_HEAD}
     losses = np.zeros(count)

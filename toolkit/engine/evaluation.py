@@ -18,6 +18,7 @@ from headtool.heads import HeadMask
 from headtool.models.answers import gathered, spread
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
+from headtool.models.source import check_wrapped
 from headtool.progress import ProgressLike, silent
 from headtool.results.outcomes import Outcomes
 from headtool.results.progress_bar import shown
@@ -94,6 +95,7 @@ def evaluate(
     >>> evaluate(model, examples, masks).masked["loss"].shape
     (2, 4)
     """
+    check_wrapped(model)
     columns: dict[str, NDArray[np.float64]] = {}
     rows = spread(examples)  # where an example has several answers, a row for each
 

@@ -18,6 +18,7 @@ from headtool.engine.units import Executor, Unit, UnitResult, cut, in_order, in_
 from headtool.heads import AttentionSite
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples
+from headtool.models.source import check_wrapped
 from headtool.progress import ProgressLike, silent
 from headtool.work import Passes
 
@@ -114,6 +115,7 @@ def observe(
     >>> 0.5 < largest.value <= 1.0
     True
     """
+    check_wrapped(model)
     done = run_units(
         cut(examples.batches()),
         lambda: Stepping(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from headtool.errors import HeadtoolError, unknown
 
-__all__ = ["DTYPES", "LOAD_IN", "ModelSource", "no_model"]
+__all__ = ["DTYPES", "LOAD_IN", "ModelSource", "check_wrapped", "no_model"]
 
 DTYPES = ("auto", "float32", "bfloat16", "float16")
 """Precisions of weights; ``auto`` is that of the checkpoint."""
@@ -64,6 +64,23 @@ class ModelSource:
             raise HeadtoolError(
                 f"`device_map` places the model, and so does `device={self.device}`; leave one out"
             )
+
+
+def check_wrapped(model: object) -> None:
+    """Refuse what is no model of headtool, such as a bare module of transformers.
+
+    Parameters
+    ----------
+    model
+        What was given as a model.
+
+    Raises
+    ------
+    HeadtoolError
+        Naming what makes one of it.
+    """
+    if not hasattr(model, "sites"):
+        raise no_model(model)
 
 
 def no_model(value: object) -> HeadtoolError:

@@ -59,6 +59,9 @@ def _method(value: Any) -> Any:
     )
 
 
+_MEANT = {"seeds": "replicates"}  # what a key is taken for, where it is spelt otherwise
+
+
 class _Keys(BaseModel):
     """Keys are written as options are; there are no others, and no value is bent into its type."""
 
@@ -303,6 +306,8 @@ def _nearest_key(key: tuple[str | int, ...]) -> str:
     owner: type[_Keys] = StudyFile
     if len(key) > 1:
         owner = parents.get(str(key[0]), StudyFile)
+    if (meant := _MEANT.get(str(key[-1]))) in owner.model_fields:
+        return f"; did you mean '{meant}'?"
     return nearest(str(key[-1]), [_key(name) for name in owner.model_fields])
 
 

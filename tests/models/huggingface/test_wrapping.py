@@ -314,3 +314,16 @@ def test_a_model_that_is_not_wrapped_is_told_how() -> None:
             headtool.dynamics(checkpoints, data)
     with pytest.raises(HeadtoolError, match=r"was a model in memory; give headtool.wrap"):
         headtool.load_model("memory:BertForSequenceClassification@0123abcd")
+
+
+def test_a_bare_module_is_told_to_be_wrapped():
+    model = headtool.load_model("builtin:nli", device="cpu")
+    examples = model.encode(headtool.load_data("builtin:nli/matched", limit=2))
+    for call in (
+        lambda: headtool.evaluate(model.module, examples, []),
+        lambda: headtool.differentiate(model.module, examples),
+        lambda: headtool.observe(model.module, examples, []),
+        lambda: headtool.get_method("gradient")().score(model.module, examples),
+    ):
+        with pytest.raises(HeadtoolError, match=r"no model of headtool; give .* headtool\.wrap"):
+            call()
