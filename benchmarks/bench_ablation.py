@@ -2,9 +2,10 @@
 
 ``python benchmarks/bench_ablation.py`` runs a classifier (BERT), an encoder-decoder (BART) and a
 causal language model (GPT-2) with random weights, 6, 12 and 24 layers of about five million weights
-in all, on batches of 64 to 4,096 tokens; it takes about five minutes. The plain loop runs one mask
-at a time over the same batches, and both sides take turns, layer by layer, in one process. With one
-thread (OMP_NUM_THREADS=1) processor time is counted, so that others on the machine matter less.
+in all, on batches of 64 to 4,096 tokens; one thread of an idle machine should take about five
+minutes. The plain loop runs one mask at a time over the same batches, and both sides take turns,
+layer by layer, in one process. With one thread (OMP_NUM_THREADS=1) processor time is counted, so
+that others on the machine matter less.
 
 The bound counts the multiplications of linear layers: the whole model once, and for each mask what
 stands at or above the projection that reads the masked head. For L equal layers and many masks it
@@ -43,7 +44,7 @@ from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 
 SIZES = ((6, 256), (12, 192), (24, 128))  # layers and width
-MASKS = {64: 96, 256: 48, 1024: 24, 4096: 12}  # by tokens of the batch
+MASKS = {64: 96, 256: 48, 1024: 16, 4096: 6}  # by tokens of the batch
 BATCH_TOKENS = 4096
 
 Plain = Callable[[HeadMask, Unit], np.ndarray]
