@@ -293,22 +293,34 @@ def _compute(writer: Writer, fresh: _Fresh) -> tuple[Tensor, Tensor]:
     own = fresh.codes
     paths = torch.cat([fresh.beginnings, own[:, None]], dim=1)
     is_new = paths >= writer.recorded
-    sources = writer.source_row[fresh.owner]
+    # Prefixes of one search follow each other, and read one source.
+    begins = torch.ones_like(own, dtype=torch.bool)
+    begins[1:] = fresh.owner[1:] != fresh.owner[:-1]
+    firsts, group = begins.nonzero().squeeze(1), begins.cumsum(dim=0) - 1
+    place = torch.arange(len(own), device=own.device) - firsts[group]
+    sources, most = writer.source_row[fresh.owner[firsts]], int(place.max()) + 1
+    cells = group * most + place
 
-    def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    def attend(layer: int, projected: Tensor) -> Tensor:
         store, shift = memory.stores[layer], memory.starts[layer] - writer.recorded
-        store[fresh.first + shift : fresh.first + shift + len(own)] = torch.cat([keys, values], 1)
+        width = store.shape[1]
+        store[fresh.first + shift : fresh.first + shift + len(own)] = projected[:, -width:]
         index = paths + shift
         if known is not None:
             index = torch.where(is_new, index, memory.bases[layer][fresh.owner][:, None] + paths)
         heads = stack.layers[layer].self_attn.num_heads
         both = store.index_select(0, index.flatten()).view(*index.shape, 2, heads, -1)
-        queries = queries.view(len(own), 1, heads, -1)
+        queries = projected[:, :-width].view(len(own), 1, heads, -1)
         weights = (both[:, :, 0] * queries).sum(dim=3, keepdim=True).softmax(dim=1)
         return (both[:, :, 1] * weights).sum(dim=1).flatten(1)
 
     def cross(layer: int, queries: Tensor) -> Tensor:
-        return writer.source.attend(layer, queries[:, None], sources)[:, 0]
+        if most == 1:
+            return writer.source.attend(layer, queries[:, None], sources)[:, 0]
+        grids = queries.new_zeros((len(firsts) * most, queries.shape[1]))
+        grids = grids.index_copy_(0, cells, queries).view(len(firsts), most, -1)
+        found = writer.source.attend(layer, grids, sources)
+        return found.flatten(0, 1).index_select(0, cells)
 
     depth = torch.full_like(own, fresh.beginnings.shape[1])
     x = stack.embed(fresh.tokens, depth)

@@ -133,7 +133,7 @@ class MaskedSearches:
 
     def _search_whole(self, tokens: Tensor, visits: Visits | None) -> BeamSearch:
         search = self.searches(len(tokens))
-        source = self.passes.encode(tokens)
+        source = self.passes.encode(self.passes.trimmed(tokens))
         empty = [source.bias.new_empty((0, 2 * width)) for width in self.passes.widths]
         everyone = torch.arange(len(tokens), device=tokens.device)
         writer = Writer(
@@ -171,8 +171,7 @@ class MaskedSearches:
         size = self.vocabulary.projection.shape[1]
         tree = PrefixTree.of(visits, sentences, vocabulary=size, device=sources.device)
         chosen = torch.tensor(sentences, device=sources.device)
-        tokens = sources[chosen]
-        tokens = tokens[:, : int((~self.passes.padding(tokens)).sum(dim=1).max())]
+        tokens = self.passes.trimmed(sources[chosen])
         trace = Trace()
         source = self.passes.encode(tokens, trace)
         keys = [

@@ -8,11 +8,12 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from headtool.attention.gating import Gating, Handler
 from headtool.models.base import ModelAdapter
 from headtool.models.fairseq.prefix_tree import PrefixTree
-from headtool.models.fairseq.source import Source, attention
+from headtool.models.fairseq.source import Source, self_attention, widened
 from headtool.models.fairseq.stack import DecoderStack, EncoderStack, Start, Trace
 from headtool.models.generation import Gates
 
@@ -37,8 +38,8 @@ class Begin:
 
     @property
     def decoder_layer(self) -> int:
-        """The last layer whose keys and values are still those of the whole model; -1 for none."""
-        return self.place // 2 if self.in_decoder else -1
+        """The last layer whose keys and values are still those of the whole model."""
+        return self.place // 2 if self.in_decoder else 0
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,14 @@ class Passes:
         """Which source symbols are padding, [B, S]."""
         return tokens == int(self.encoder.encoder.padding_idx)
 
+    def trimmed(self, tokens: Tensor) -> Tensor:
+        """Pad sources no wider than the longest needs and attention likes."""
+        width = widened(int((~self.padding(tokens)).sum(dim=1).max()))
+        if width <= tokens.shape[1]:
+            return tokens[:, :width]
+        missing = (0, width - tokens.shape[1])
+        return functional.pad(tokens, missing, value=int(self.encoder.encoder.padding_idx))
+
     def encode(self, tokens: Tensor, trace: Trace | None = None) -> Source:
         """Encode sources with all heads open.
 
@@ -109,7 +118,9 @@ class Passes:
         trace
             Records the pass; None for nothing.
         """
-        return self._encode(self.encoder.embed(tokens), self.padding(tokens), None, trace)
+        padding = self.padding(tokens)
+        x = self.encoder.embed(tokens)[~padding.flatten()]
+        return self._encode(x, padding, None, trace)
 
     def encode_masked(
         self, place: int, trace: Trace, padding: Tensor, gating: Gating, masks: int
@@ -131,28 +142,29 @@ class Passes:
         """
         residual, contexts = trace.at[self.encoder.sites[place]]
         start = Start(place, False, residual.repeat(masks, 1), contexts.repeat(masks, 1))
-        handler = _widened(gating, padding.shape[1])
+        handler = _widened(gating, (~padding).sum(dim=1).repeat(masks))
         return self._encode(start, padding.repeat(masks, 1), handler, None)
 
     def _encode(
         self, x: Tensor | Start, padding: Tensor, handler: Handler | None, trace: Trace | None
     ) -> Source:
-        size, width = padding.shape
         bias = torch.zeros(padding.shape, device=padding.device).masked_fill(padding, -torch.inf)
+        bias = bias[:, None, None]
+        cells = (~padding).flatten().nonzero().squeeze(1)
 
-        def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+        def attend(layer: int, projected: Tensor) -> Tensor:
             heads = self.encoder.layers[layer].self_attn.num_heads
-            shape = (size, width, heads, keys.shape[1] // heads)
-            return attention(
-                queries.view(size, width, -1),
-                keys.view(shape).transpose(1, 2),
-                values.view(shape).transpose(1, 2),
-                bias[:, None, None],
-            ).view(queries.shape)
+            found = self_attention(_grids(projected, cells, padding.shape), heads, bias)
+            return found.flatten(0, 1).index_select(0, cells)
 
         states = self.encoder.run(x, attend, handler, trace)
-        keys = self.decoder.source_keys(states.view(size, width, -1))
-        return Source(keys, bias[:, None, None])
+        pairs = []
+        for layer, rows in zip(self.decoder.layers, self.decoder.source_keys(states), strict=True):
+            grids = _grids(rows, cells, padding.shape)
+            heads = layer.encoder_attn.num_heads
+            per_head = grids.view(*padding.shape, 2, heads, -1).transpose(1, 3)
+            pairs.append((per_head[:, :, 0].contiguous(), per_head[:, :, 1].contiguous()))
+        return Source(pairs, bias)
 
     def decode(self, tree: PrefixTree, source: Source, stores: Stores, trace: Trace) -> Tensor:
         """Run the decoder on a tree with all heads open.
@@ -210,13 +222,11 @@ class Passes:
         Tensor
             Features, [masks * X, E].
         """
-        x: Tensor | Start
-        if begin.in_decoder:
-            residual, contexts = trace.at[self.decoder_sites[begin.place]]
-            layer, cross = divmod(begin.place, 2)
-            x = Start(layer, bool(cross), residual.repeat(masks, 1), contexts.repeat(masks, 1))
-        else:
-            x = self.decoder.embed(tree.tokens, tree.depth).repeat(masks, 1)
+        # The first self-attention does not read the source: it is that of the whole model.
+        place = begin.place if begin.in_decoder else 0
+        residual, contexts = trace.at[self.decoder_sites[place]]
+        layer, cross = divmod(place, 2)
+        x = Start(layer, bool(cross), residual.repeat(masks, 1), contexts.repeat(masks, 1))
         handler = _widened(gating, tree.sizes.repeat(masks))
         return self._decode(x, tree, source, stores, masks, handler, None)
 
@@ -230,28 +240,36 @@ class Passes:
         handler: Handler | None,
         trace: Trace | None,
     ) -> Tensor:
-        size = len(tree.begins)
+        size, nodes = len(tree.begins), tree.nodes
         bias = tree.bias.repeat(masks, 1, 1, 1) if masks > 1 else tree.bias
-        shared = torch.arange(size, device=bias.device).repeat(masks)
-        reads = None if len(source.bias) == len(shared) else shared
+        cells = tree.cells_of(masks)
+        # Where masks read one source, all their queries meet it at once.
+        sources = len(source.bias)
+        readers = cells if sources == masks * size else tree.cells_by_sentence(masks)
 
-        def attend(layer: int, queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-            first, width = stores.firsts[layer], keys.shape[1]
-            room = stores.tensors[layer][first : first + len(keys)]
-            room[:, :width], room[:, width:] = keys, values
+        def attend(layer: int, projected: Tensor) -> Tensor:
+            first, width = stores.firsts[layer], stores.tensors[layer].shape[1]
+            stores.tensors[layer][first : first + len(projected)] = projected[:, -width:]
             heads = self.decoder.layers[layer].self_attn.num_heads
-            shape = (masks * size, tree.nodes, heads, width // heads)
-            padded = [tree.padded(rows, masks) for rows in (queries, keys, values)]
-            per_head = [rows.view(shape).transpose(1, 2) for rows in padded[1:]]
-            return tree.unpadded(attention(padded[0], per_head[0], per_head[1], bias))
+            grids = _grids(projected, cells, (masks * size, nodes))
+            found = self_attention(grids, heads, bias)
+            return found.flatten(0, 1).index_select(0, cells)
 
         def cross(layer: int, queries: Tensor) -> Tensor:
-            return tree.unpadded(source.attend(layer, tree.padded(queries, masks), reads))
+            grids = _grids(queries, readers, (sources, masks * size * nodes // sources))
+            found = source.attend(layer, grids)
+            return found.flatten(0, 1).index_select(0, readers)
 
         return self.decoder.run(x, attend, cross, handler, trace)
 
 
-def _widened(gating: Gating, positions: int | Tensor) -> Gating:
-    """Repeat the gates of each sequence for its positions (or for each one's number of them)."""
+def _grids(rows: Tensor, cells: Tensor, shape: Sequence[int]) -> Tensor:
+    """Put rows [R, E] into cells [R] of grids of a shape [B, N], which are zero elsewhere."""
+    room = rows.new_zeros((shape[0] * shape[1], rows.shape[1]))
+    return room.index_copy_(0, cells, rows).view(*shape, -1)
+
+
+def _widened(gating: Gating, positions: Tensor) -> Gating:
+    """Repeat the gates of each sequence for each of its positions, given their number."""
     wide = {site: rows.repeat_interleave(positions, dim=0) for site, rows in gating.gates.items()}
     return Gating(wide, gating.replacements)

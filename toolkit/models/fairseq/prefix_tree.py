@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headtool.models.fairseq.source import widened
+
 __all__ = ["PrefixTree", "Visits"]
 
 
@@ -39,7 +41,7 @@ class Visits:
 
 @dataclass(frozen=True)
 class PrefixTree:
-    """The useful prefixes of some sentences, X in all and up to N a sentence.
+    """The useful prefixes of some sentences, X in all and up to N a sentence (or a few less).
 
     Attributes
     ----------
@@ -104,7 +106,7 @@ class PrefixTree:
                 row = rows[number[sentence]]
                 node_of[visit] = len(row)
                 row.append((node_of[parent] if parent >= 0 else -1, token, depth))
-        width = max(map(len, rows))
+        width = widened(max(map(len, rows)))
         sizes = np.array(list(map(len, rows)))
         sees = np.zeros((len(rows), width, width), dtype=np.bool_)
         sees[:, np.arange(width), np.arange(width)] = True
@@ -134,36 +136,19 @@ class PrefixTree:
             vocabulary,
         )
 
-    def padded(self, rows: Tensor, times: int) -> Tensor:
-        """Put rows of nodes into grids of sentences.
+    def cells_of(self, times: int) -> Tensor:
+        """Where each node of so many trees is, in grids tree by tree; [times * X]."""
+        each = torch.arange(times, device=self.cells.device) * (len(self.begins) * self.nodes)
+        return (each[:, None] + self.cells).flatten()
 
-        Parameters
-        ----------
-        rows
-            Shape [times * X, E].
-        times
-            How many trees the rows are of.
+    def cells_by_sentence(self, times: int) -> Tensor:
+        """Where each node of so many trees is, in grids sentence by sentence; [times * X].
 
-        Returns
-        -------
-        Tensor
-            Shape [times * B, N, E].
+        The grids of all trees for a sentence follow each other.
         """
-        grids, cells = times * len(self.begins), len(self.begins) * self.nodes
-        place = self.cells.repeat(times)
-        if times > 1:
-            place += (
-                torch.arange(times, device=place.device).repeat_interleave(len(self.cells)) * cells
-            )
-        room = rows.new_zeros((times * cells, rows.shape[1]))
-        return room.index_copy_(0, place, rows).view(grids, self.nodes, -1)
-
-    def unpadded(self, grids: Tensor) -> Tensor:
-        """Undo `padded`."""
-        cells = len(self.begins) * self.nodes
-        times = len(grids) // len(self.begins)
-        per_time = grids.reshape(times, cells, -1).index_select(1, self.cells)
-        return per_time.view(times * len(self.cells), -1)
+        sentence, node = self.cells // self.nodes, self.cells % self.nodes
+        each = torch.arange(times, device=self.cells.device)[:, None]
+        return ((sentence * times + each) * self.nodes + node).flatten()
 
     def child(self, sentence: Tensor, node: Tensor, token: Tensor) -> Tensor:
         """Return the node of a prefix that continues another one; -1 where the tree has none.

@@ -14,14 +14,15 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from headtool.attention.gating import Handler, SiteHandle
 from headtool.heads import AttentionSite
 
 __all__ = ["DecoderStack", "EncoderStack", "Start", "Trace"]
 
-Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
-"""Self-attention of a layer: takes queries, keys and values [R, E], returns heads' outputs."""
+Attend = Callable[[int, Tensor], Tensor]
+"""Self-attention: takes scaled queries, keys and values [R, 3 E], returns heads' outputs [R, E]."""
 
 CrossAttend = Callable[[int, Tensor], Tensor]
 """Attention of a layer to the source: takes queries [R, E], returns heads' outputs [R, E]."""
@@ -54,6 +55,27 @@ class Start:
     contexts: Tensor
 
 
+class _Joined:
+    """Several projections of the same states in one product; `scale` is that of the first."""
+
+    def __init__(self, *parts: Any, scale: float = 1.0) -> None:
+        scales = [scale, *(1.0 for _ in parts[1:])]
+        pairs = list(zip(parts, scales, strict=True))
+        self.weight = torch.cat([part.weight.detach() * by for part, by in pairs])
+        self.bias: Tensor | None = None
+        if parts[0].bias is not None:
+            self.bias = torch.cat([part.bias.detach() * by for part, by in pairs])
+
+    @classmethod
+    def within(cls, attention: Any) -> _Joined:
+        """Scaled queries, keys and values of self-attention."""
+        parts = (attention.q_proj, attention.k_proj, attention.v_proj)
+        return cls(*parts, scale=attention.scaling)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return functional.linear(x, self.weight, self.bias)
+
+
 class DecoderStack:
     """The layers of a fairseq decoder as functions of flat rows, one row a position.
 
@@ -73,6 +95,10 @@ class DecoderStack:
         by_module = {handle.module: handle.site for handle in handles}
         self.self_sites = [by_module[layer.self_attn.out_proj] for layer in self.layers]
         self.cross_sites = [by_module[layer.encoder_attn.out_proj] for layer in self.layers]
+        self.projections = [_Joined.within(layer.self_attn) for layer in self.layers]
+        self.source_projections = [
+            _Joined(layer.encoder_attn.k_proj, layer.encoder_attn.v_proj) for layer in self.layers
+        ]
         self.positions: Tensor | None = None
         if decoder.embed_positions is not None:
             device = decoder.embed_tokens.weight.device
@@ -117,20 +143,9 @@ class DecoderStack:
             x = decoder.layernorm_embedding(x)
         return x
 
-    def source_keys(self, encoded: Tensor) -> list[tuple[Tensor, Tensor]]:
-        """Keys and values [B, H, S, D] of every layer for encoder states [B, S, E]."""
-        pairs = []
-        for layer in self.layers:
-            attention = layer.encoder_attn
-            keys, values = attention.k_proj(encoded), attention.v_proj(encoded)
-            shape = (*keys.shape[:2], attention.num_heads, attention.head_dim)
-            pairs.append(
-                (
-                    keys.view(shape).transpose(1, 2).contiguous(),
-                    values.view(shape).transpose(1, 2).contiguous(),
-                )
-            )
-        return pairs
+    def source_keys(self, encoded: Tensor) -> list[Tensor]:
+        """Keys and values [R, 2 E] of every layer for encoder states [R, E]."""
+        return [projection(encoded) for projection in self.source_projections]
 
     def run(
         self,
@@ -192,8 +207,7 @@ class DecoderStack:
             contexts = start.contexts
         else:
             y = norm(x) if layer.normalize_before else x
-            queries = attention.q_proj(y) * attention.scaling
-            contexts = attend(number, queries, attention.k_proj(y), attention.v_proj(y))
+            contexts = attend(number, self.projections[number](y))
         site = self.self_sites[number]
         return _leave(site, layer, attention, norm, x, contexts, handler, trace)
 
@@ -233,6 +247,7 @@ class EncoderStack:
         self.layers: list[Any] = list(encoder.layers)
         by_module = {handle.module: handle.site for handle in handles}
         self.sites = [by_module[layer.self_attn.out_proj] for layer in self.layers]
+        self.projections = [_Joined.within(layer.self_attn) for layer in self.layers]
 
     @staticmethod
     def suits(encoder: Any) -> bool:
@@ -281,8 +296,7 @@ class EncoderStack:
                 contexts = start.contexts
             else:
                 y = norm(state) if layer.normalize_before else state
-                queries = attention.q_proj(y) * attention.scaling
-                contexts = attend(number, queries, attention.k_proj(y), attention.v_proj(y))
+                contexts = attend(number, self.projections[number](y))
             site = self.sites[number]
             state = _leave(site, layer, attention, norm, state, contexts, handler, trace)
             state = _feed_forward(layer, state)
