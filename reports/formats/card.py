@@ -22,9 +22,16 @@ __all__ = ["CARD", "Card"]
 CARD = "README.md"
 
 _PIPELINES = {
-    "classification": "text-classification",
-    "causal-lm": "text-generation",
-    "masked-lm": "fill-mask",
+    ("classification", "text"): "text-classification",
+    ("classification", "images"): "image-classification",
+    ("classification", "sound"): "audio-classification",
+    ("causal-lm", "text"): "text-generation",
+    ("masked-lm", "text"): "fill-mask",
+}
+_LOADERS = {
+    "text": ("AutoTokenizer", "tokenizer"),
+    "images": ("AutoImageProcessor", "processor"),
+    "sound": ("AutoFeatureExtractor", "extractor"),
 }
 _NAMES = ("builtin:", "hub:", "memory:")
 _SCHEME = re.compile(r"[a-z][a-z-]*:")
@@ -63,6 +70,8 @@ class Card:
         SPEC of the data of that, and how many examples these are.
     notes
         What a reader must know.
+    reads
+        What the model reads: text, images or sound.
     """
 
     model: str
@@ -78,6 +87,7 @@ class Card:
     measured_on: str = ""
     examples: int = 0
     notes: Sequence[str] = ()
+    reads: str = "text"
 
     def write(self, folder: Path, *, place: str, on_hub: bool = False) -> None:
         """Write it into a folder.
@@ -120,21 +130,22 @@ class Card:
             yield "library_name: transformers"
         if _ON_HUB.fullmatch(self.model) and not Path(self.model).exists():
             yield f"base_model: {json.dumps(self.model)}"
-        if self.task in _PIPELINES:
-            yield f"pipeline_tag: {_PIPELINES[self.task]}"
+        if (self.task, self.reads) in _PIPELINES:
+            yield f"pipeline_tag: {_PIPELINES[self.task, self.reads]}"
         yield from ("tags:", "- headtool", "- pruned", "- attention-heads", "---", "")
 
     def _loading(self, place: str, on_hub: bool) -> Iterator[str]:
         where = json.dumps(visible(place))
         if self.baked and self.library == "transformers":
+            loader, part = _LOADERS[self.reads]
             yield from (
                 "Any software that loads the whole model loads this one:",
                 "",
                 "```python",
-                f"from transformers import AutoTokenizer, {self.kind}",
+                f"from transformers import {loader}, {self.kind}",
                 "",
                 f"model = {self.kind}.from_pretrained({where})",
-                f"tokenizer = AutoTokenizer.from_pretrained({where})",
+                f"{part} = {loader}.from_pretrained({where})",
                 "```",
             )
             if self.task == "causal-lm":

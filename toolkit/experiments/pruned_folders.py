@@ -128,6 +128,7 @@ class PrunedFolder:
             library=self.whole.library,
             kind=type(self.whole.module).__name__,
             task=self.whole.task,
+            reads=self.whole.reads,
             mask=self.mask,
             baked=self.pruned is None,
             method=self.method,

@@ -45,8 +45,8 @@ class ModelAdapter(ABC):
         The options of `headtool.models.load_model` that `load` takes beside its own.
     spec
         The SPEC that it was loaded from.
-    task
-        What it predicts, which decides data format, loss and metrics.
+    task, reads
+        What it predicts, and from what (text, images or sound); they decide data format and loss.
     module
         The `torch` module, in evaluation mode.
     handles
@@ -65,6 +65,7 @@ class ModelAdapter(ABC):
 
     library: ClassVar[str]
     load_options: ClassVar[tuple[str, ...]] = ()
+    reads: str = "text"
 
     def __init__(
         self,

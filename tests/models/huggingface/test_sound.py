@@ -133,6 +133,7 @@ def test_compare_prune_and_load(name: str, tmp_path: Path) -> None:
     pruning = headtool.prune(wrapped, scores=scores, keep_heads=5, data=rows, out=out)
     small = headtool.load_model(str(out))
     assert small.sites.n_heads == 5
+    assert "pipeline_tag: audio-classification\n" in (out / "README.md").read_text()
     examples = small.encode(headtool.load_data(rows))
     assert headtool.evaluate(small, examples, []).whole["loss"].mean() == pytest.approx(
         pruning.quality["loss"]["pruned"]
@@ -162,7 +163,9 @@ def test_what_does_not_fit_is_refused(tmp_path: Path) -> None:
     gates = headtool.get_method("gates")(steps=2)
     refused(rows, "several shapes, such as .*make them equally long", methods=[gates])
     refused([{"text": "a", "label": 1}], "classification, but .* reads sound and needs audio")
-    refused(rows, "holds input_values, but .* or in memory input_features", name="Whisper")
+    refused(
+        rows, "holds input_values, but .* or input_features and labels, in memory", name="Whisper"
+    )
     masked = [{**row, "attention_mask": [0, 1] * 8} for row in tones("AST", 2)]
     refused(masked, "must be ones and then zeros", name="AST")
     masked = [{**row, "attention_mask": [1] * 8 + [0] * 8} for row in tones("AST", 2)]

@@ -31,7 +31,7 @@ from headtool.models.huggingface.network import HuggingFaceNetwork
 
 __all__ = ["ArrayNetwork"]
 
-_PROBED = 22  # positions, about, of noise of a length that the model leaves open
+_PROBED = 70  # positions, about, of noise of a length that the model leaves open
 _KEPT_BYTES = 2**31
 """Memory for arrays as the model reads them; what does not fit is decoded again."""
 
@@ -60,8 +60,8 @@ class ArrayNetwork(HuggingFaceNetwork):
         self.config = cast(Any, module).config
         self.tokenizer = tokenizer
         self.tags = None
-        self.reads = str(cast(Any, module).main_input_name)
-        self.sense = "images" if self.reads == "pixel_values" else "sound"
+        self.input = str(cast(Any, module).main_input_name)
+        self.reads = "images" if self.input == "pixel_values" else "sound"
         self.masked = "attention_mask" in inspect.signature(module.forward).parameters
         self.shape = self._usual_shape(spec)
         self._counted: dict[Shape, int] = {}
@@ -79,18 +79,18 @@ class ArrayNetwork(HuggingFaceNetwork):
     # -- what is read -----------------------------------------------------------------------
 
     def _usual_shape(self, spec: str) -> Shape:
-        """Shape of what the processor makes of an image or a second; else what is configured."""
+        """Shape of what the processor makes of an image or two seconds; else what is configured."""
         if self.tokenizer is None:
-            return _configured_shape(self.config, self.reads, spec)
+            return _configured_shape(self.config, self.input, spec)
         with readable_errors("run the processor", spec):
-            if self.sense == "images":
+            if self.reads == "images":
                 return self._processed(np.zeros((32, 32, 3), dtype=np.uint8)).shape
             rate = int(self.tokenizer.sampling_rate)
-            return self._processed(np.zeros(rate, dtype=np.float32), sampling_rate=rate).shape
+            return self._processed(np.zeros(2 * rate, np.float32), sampling_rate=rate).shape
 
     def _processed(self, content: Any, **options: Any) -> NDArray[np.float32]:
         """An image or a sound as the model reads it, such as [channels, height, width]."""
-        found = self.tokenizer(content, return_tensors="np", **options)[self.reads][0]
+        found = self.tokenizer(content, return_tensors="np", **options)[self.input][0]
         return np.asarray(found, dtype=np.float32)
 
     @cached_property
@@ -121,26 +121,26 @@ class ArrayNetwork(HuggingFaceNetwork):
     def _column(self, data: TextData) -> str:
         """The column that the model reads; one that it cannot read is refused."""
         own = next(name for name in data.columns if name not in ("label", "attention_mask"))
-        if own == self.reads:
+        if own == self.input:
             return own
-        raw = "image" if self.sense == "images" else "audio"
+        raw = "image" if self.reads == "images" else "audio"
         if own == raw and self.tokenizer is not None:
             return own
         if own == raw:
             part = "image processor" if raw == "image" else "feature extractor"
             raise HeadtoolError(
-                f"{data.spec} holds {self.sense}, and {self.spec} has no {part}; give wrap one, or "
-                f"data with the columns {self.reads} and labels"
+                f"{data.spec} holds {self.reads}, and {self.spec} has no {part}; give wrap one, or "
+                f"data with the columns {self.input} and labels"
             )
         needed = (
-            "a folder with a folder of images for each class, a .parquet file with image and label"
+            "a folder with a folder of images for each class, a .parquet file with image and "
+            f"label, or {self.input} and labels in memory"
             if raw == "image"
-            else "audio and labels in memory, from Python"
+            else f"audio and labels, or {self.input} and labels, in memory, from Python"
         )
         found = own if data.kind == "arrays" else f"data of the kind {data.kind}"
         raise HeadtoolError(
-            f"{data.spec} holds {found}, but {self.spec} reads {self.sense} and needs {needed}, or "
-            f"in memory {self.reads} and labels"
+            f"{data.spec} holds {found}, but {self.spec} reads {self.reads} and needs {needed}"
         )
 
     def encode(self, data: TextData, *, batch_tokens: int = 4096, seed: int = 0) -> Examples:
@@ -164,7 +164,7 @@ class ArrayNetwork(HuggingFaceNetwork):
         if len(mask) not in shape or mask != [1] * kept + [0] * (len(mask) - kept) or not kept:
             raise HeadtoolError(
                 f"{_place(data, number)}: attention_mask must be ones and then zeros, one for each "
-                f"step of {self.reads}, whose shape is {'x'.join(map(str, shape))}"
+                f"step of {self.input}, whose shape is {'x'.join(map(str, shape))}"
             )
         if kept == len(mask):
             return {"mask": len(mask), "kept": kept}
@@ -194,7 +194,7 @@ class ArrayNetwork(HuggingFaceNetwork):
                 "have to be padded; make them equally long"
             )
         arrays = [torch.tensor(self._read(examples.data, i)) for i in index.tolist()]
-        inputs = {self.reads: torch.stack(arrays).to(self._dtype)}
+        inputs = {self.input: torch.stack(arrays).to(self._dtype)}
         if any("real" in row for row in rows):  # a mask that leaves nothing out is none
             kept = torch.tensor([[row["kept"]] for row in rows])
             inputs["attention_mask"] = (torch.arange(rows[0]["mask"]) < kept).long()
@@ -235,7 +235,7 @@ class ArrayNetwork(HuggingFaceNetwork):
     def _count(self, module: nn.Module, shape: Shape, place: str) -> int:
         """How many positions an array of a shape takes, counted once in a pass over noise."""
         if shape not in self._counted:
-            noise = {self.reads: self._noise(module, shape, 2)}
+            noise = {self.input: self._noise(module, shape, 2)}
             self._counted[shape] = _positions(module, noise, place)
         return self._counted[shape]
 
@@ -243,7 +243,7 @@ class ArrayNetwork(HuggingFaceNetwork):
         self, module: nn.Module, *, batch: int = 2, source: int = 5, target: int = 3
     ) -> Probe:
         """Noise of the usual size, whatever length is asked for."""
-        noise = {self.reads: self._noise(module, self.shape, batch)}
+        noise = {self.input: self._noise(module, self.shape, batch)}
         return Probe(lambda: module(**noise), batch=batch, source=self.positions)
 
     # -- what needs words -------------------------------------------------------------------
@@ -257,7 +257,7 @@ class ArrayNetwork(HuggingFaceNetwork):
         raise self._wordless("`onnx` is for models that read words")
 
     def _wordless(self, reason: str) -> HeadtoolError:
-        return HeadtoolError(f"{reason}, and {self.spec} reads {self.sense}; give one of text")
+        return HeadtoolError(f"{reason}, and {self.spec} reads {self.reads}; give one of text")
 
 
 def _place(data: TextData, number: int) -> str:
