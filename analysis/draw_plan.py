@@ -166,7 +166,15 @@ class DrawPlan:
         return self.sizes[min(_SHOWN_ROUND, len(self.sizes) - 1)]
 
     def taken(self, point: int, size: int) -> NDArray[np.int64]:
-        """Examples of a point, among so many of all points together."""
+        """Return the examples that a point is measured on in a round.
+
+        Parameters
+        ----------
+        point
+            Which of the P points.
+        size
+            How many examples the round takes, over all points; the points take turns.
+        """
         return self.parts[point][: len(range(point, size, len(self.parts)))]
 
     def passes(self, sides: int = 2) -> int:

@@ -74,10 +74,10 @@ def test_masks_share_a_pass_where_a_batch_leaves_the_cpu_idle(
         return forward(self, batch, **options)
 
     monkeypatch.setattr(FamilyModel, "forward", counted)
-    monkeypatch.setattr(running, "_MASKS_A_COPY", 1000)
+    monkeypatch.setattr(running, "_OVERHEAD", 0)
     alone = evaluate(model, examples, masks)
     assert max(rows) == len(examples)
-    monkeypatch.setattr(running, "_MASKS_A_COPY", 1)
+    monkeypatch.setattr(running, "_OVERHEAD", 10_000)
     together = evaluate(model, examples, masks)
     assert len(examples) < max(rows) <= 200 // 5
     np.testing.assert_allclose(alone.masked["loss"], together.masked["loss"], rtol=0, atol=1e-5)
