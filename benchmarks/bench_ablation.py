@@ -2,8 +2,8 @@
 
 ``python benchmarks/bench_ablation.py`` runs a classifier (BERT), an encoder-decoder (BART) and a
 causal language model (GPT-2) with random weights, 6, 12 and 24 layers of about five million weights
-in all, on batches of 64 to 4,096 tokens; one thread of an idle machine should take about five
-minutes. The plain loop runs one mask at a time over the same batches, and both sides take turns,
+in all, on batches of 64 to 4,096 tokens; one thread of an idle machine takes under three minutes.
+The plain loop runs one mask at a time over the same batches, and both sides take turns,
 layer by layer, in one process. With one thread (OMP_NUM_THREADS=1) processor time is counted, so
 that others on the machine matter less.
 
