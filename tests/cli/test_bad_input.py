@@ -377,7 +377,11 @@ DAMAGE = [
         ["bert.encoder.layer.0.intermediate.dense.bias", "(20,)", "(24,)", "config.json"],
     ),
     ("no head", headless, ["BertModel", "sequence-", "classification"]),
-    ("class unnamed", edit_config(architectures=None), ["unnamed class", "sequence-", "classification"]),
+    (
+        "class unnamed",
+        edit_config(architectures=None),
+        ["unnamed class", "sequence-", "classification"],
+    ),
     ("multi-label", edit_config(problem_type="multi_label_classification"), ["multi-label"]),
 ]
 
