@@ -376,11 +376,11 @@ DAMAGE = [
         edit_config(intermediate_size=24),
         ["bert.encoder.layer.0.intermediate.dense.bias", "(20,)", "(24,)", "config.json"],
     ),
-    ("no head", headless, ["BertModel", "sequence-", "classification"]),
+    ("no head", headless, ["BertModel", "sequence-, token-, image- or audio-classification"]),
     (
         "class unnamed",
         edit_config(architectures=None),
-        ["unnamed class", "sequence-", "classification"],
+        ["unnamed class", "sequence-, token-, image- or audio-classification"],
     ),
     ("multi-label", edit_config(problem_type="multi_label_classification"), ["multi-label"]),
 ]

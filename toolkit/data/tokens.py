@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Mapping
 
 from headtool.data.dataset import TextData
 from headtool.data.messages import quoted
-from headtool.data.picking import named_column
+from headtool.data.picking import labelled, named_column
 from headtool.data.tables import Table
 from headtool.errors import HeadtoolError
 
 __all__ = ["token_data", "whole_numbers"]
-
-_LOGGER = logging.getLogger("headtool.data")
 
 
 def token_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
@@ -47,17 +44,7 @@ def token_data(table: Table, columns: Mapping[str, str], spec: str) -> TextData:
     labels = table.cells(named_column(table, given), lists=True)
     if all(label is not None and label.startswith("[") for label in labels):
         return TextData(spec, "ids", {**lists, "labels": whole_numbers(table, given)})
-    data = TextData(spec, "ids", {**lists, "label": tuple(label or "" for label in labels)})
-    known = [row for row, label in enumerate(labels) if label is not None]
-    if len(known) == len(labels):
-        return data
-    if not known:
-        raise HeadtoolError(f"{table.source} has no labels; choose a split that has them")
-    left_out = len(labels) - len(known)
-    _LOGGER.warning(
-        "%s: left out %d of %d rows, which have no label", table.source, left_out, len(labels)
-    )
-    return data.take(known)
+    return TextData(spec, "ids", labelled(table, lists, given))
 
 
 def whole_numbers(table: Table, name: str) -> tuple[str, ...]:
