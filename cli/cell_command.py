@@ -50,6 +50,8 @@ def _request(request: Request) -> Iterator[str]:
         yield from ("--beam", str(request.search.beam))
     if request.search.length_penalty is not None:
         yield from ("--lenpen", f"{request.search.length_penalty:g}")
+    if request.search.max_length is not None:
+        yield from ("--max-new-tokens", str(request.search.max_length))
     fills = ",".join((request.replacement, *request.beside))
     if fills != Request.replacement:
         yield from ("--replacement", fills)

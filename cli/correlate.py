@@ -48,7 +48,7 @@ Metric = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Such as accuracy, mcc, loss; of translations bleu, chrf, ter, rougeL, which decode. "
+        help="Such as accuracy, mcc, loss; of written text bleu, chrf, ter, rougeL, which decode. "
         "Default: the runs' own; with --data accuracy, pearson or loss, by the task.",
     ),
 ]
@@ -98,7 +98,8 @@ def correlate(
     if runs:
         if decoding.given or tokenize is not None:
             raise HeadtoolError(
-                "--beam, --greedy, --lenpen and --tokenize are for --data: runs are decoded already"
+                "--beam, --greedy, --lenpen, --max-new-tokens and --tokenize are for --data: runs "
+                "are decoded already"
             )
         if reading.limit is not None:
             raise HeadtoolError("--limit is for --data: runs have used their examples already")

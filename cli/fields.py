@@ -16,7 +16,7 @@ __all__ = ["set_command", "with_options"]
 _NAMES = {
     "kinds": "--kind",
     "length_penalty": "--lenpen",
-    "max_length": None,
+    "max_length": "--max-new-tokens",
     "methods": "--method",
     "beside": "--replacement",
     "replicates": "--replicate",

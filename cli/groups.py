@@ -40,7 +40,7 @@ from headtool.cli.options import (
     TrustCheckpoint,
     Verbose,
 )
-from headtool.cli.searching import Beam, Greedy, LengthPenalty, asked_search
+from headtool.cli.searching import Beam, Greedy, LengthPenalty, MaxNewTokens, asked_search
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,11 +145,12 @@ class DataOptions:
 
 @dataclass(frozen=True)
 class SearchOptions:
-    """How translation models decode."""
+    """How translation models and language models decode."""
 
     beam: Beam = None
     greedy: Greedy = False
     length_penalty: LengthPenalty = None
+    max_length: MaxNewTokens = None
 
     @property
     def given(self) -> bool:
@@ -158,9 +159,7 @@ class SearchOptions:
 
     def asked(self, metric: str | None) -> Search:
         """Check the options against each other and the metric; that costs no model yet."""
-        return asked_search(
-            metric, beam=self.beam, greedy=self.greedy, length_penalty=self.length_penalty
-        )
+        return asked_search(metric, **vars(self))
 
 
 @dataclass(frozen=True)

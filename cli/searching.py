@@ -1,4 +1,4 @@
-"""How commands let models translate and compare: the options, and what they come to."""
+"""How commands let models write and compare: the options, and what they come to."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from headtool.errors import HeadtoolError
 if TYPE_CHECKING:
     from headtool.searching import Search
 
-__all__ = ["Beam", "Greedy", "LengthPenalty", "Tokenize", "asked_search"]
+__all__ = ["Beam", "Greedy", "LengthPenalty", "MaxNewTokens", "Tokenize", "asked_search"]
 
-_DECODING = "Translation (bleu, chrf, ter, rouge)"
+_DECODING = "Written text (bleu, chrf, ter, rouge, em)"
 
 Beam = Annotated[
     int | None,
@@ -41,6 +41,17 @@ LengthPenalty = Annotated[
         rich_help_panel=_DECODING,
     ),
 ]
+MaxNewTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--max-new-tokens",
+        parser=whole_number("--max-new-tokens", least=1),
+        metavar="N",
+        help="Most tokens that are written for a source or prompt. Default: the model's own, which "
+        "is 20 where it has no setting; 201 for fairseq.",
+        rich_help_panel=_DECODING,
+    ),
+]
 
 Tokenize = Annotated[
     str | None,
@@ -54,7 +65,12 @@ Tokenize = Annotated[
 
 
 def asked_search(
-    metric: str | None, *, beam: int | None, greedy: bool, length_penalty: float | None
+    metric: str | None,
+    *,
+    beam: int | None,
+    greedy: bool,
+    length_penalty: float | None,
+    max_length: int | None,
 ) -> Search:
     """Check the options of decoding against each other and the metric, which needs no model yet.
 
@@ -62,7 +78,7 @@ def asked_search(
     ----------
     metric
         Name of the metric; None for the task's own.
-    beam, greedy, length_penalty
+    beam, greedy, length_penalty, max_length
         The options of these names.
     """
     from headtool.metrics.translation import TRANSLATION_METRICS
@@ -72,6 +88,7 @@ def asked_search(
         "--beam": beam is not None,
         "--greedy": greedy,
         "--lenpen": length_penalty is not None,
+        "--max-new-tokens": max_length is not None,
     }
     given = [name for name, is_given in options.items() if is_given]
     if given and metric not in TRANSLATION_METRICS:
@@ -83,4 +100,4 @@ def asked_search(
         raise HeadtoolError("--beam and --greedy exclude each other; leave one out")
     if length_penalty is not None and not math.isfinite(length_penalty):
         raise HeadtoolError(f"--lenpen must be a finite number, got {length_penalty}")
-    return Search(beam=1 if greedy else beam, length_penalty=length_penalty)
+    return Search(1 if greedy else beam, length_penalty, max_length)

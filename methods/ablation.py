@@ -19,7 +19,7 @@ from headtool.methods.base import Job, Method, Scored, option
 from headtool.methods.screening import Screened, screen_heads, screening_method
 from headtool.metrics import get_metric
 from headtool.metrics.base import Metric
-from headtool.metrics.translation import BLEU, TOKENIZERS, TRANSLATION_METRICS
+from headtool.metrics.translation import BLEU, TOKENIZERS, TranslationMetric
 from headtool.searching import Search
 from headtool.work import Passes, Size
 
@@ -88,10 +88,13 @@ class Ablation(Method):
     )
     optimal_steps: int = option(50, "steps of training for each head's constant")
     beam: int | None = option(
-        None, "width of the beam, for bleu, chrf, ter, rouge; 1 is greedy; none: the model's own"
+        None, "width of the beam, for metrics that decode; 1 is greedy; none: the model's own"
     )
     length_penalty: float | None = option(
         None, "scores of a beam are divided by the length to this power; none: the model's own"
+    )
+    max_length: int | None = option(
+        None, "most tokens that are written, for metrics that decode; none: the model's own"
     )
 
     tokenize: str = option(
@@ -110,6 +113,8 @@ class Ablation(Method):
             Screen(self.screen, self.screen_by, self.screen_cut)
         if self.beam is not None and self.beam < 1:
             raise HeadtoolError(f"ablation.beam must be at least 1, got {self.beam}")
+        if self.max_length is not None and self.max_length < 1:
+            raise HeadtoolError(f"ablation.max_length must be at least 1, got {self.max_length}")
         if self.optimal_steps < 1:
             raise HeadtoolError(
                 f"ablation.optimal_steps must be at least 1, got {self.optimal_steps}"
@@ -122,8 +127,10 @@ class Ablation(Method):
             found["optimal_steps"] = f"on replacement {self.replacement}"
         if self.screen is None:
             found |= dict.fromkeys(("screen_by", "screen_cut"), "without ablation.screen")
-        if metric is not None and (self.signal == "loss" or metric.name not in TRANSLATION_METRICS):
-            found |= dict.fromkeys(("beam", "length_penalty"), "on a metric that does not decode")
+        decodes = isinstance(metric, TranslationMetric) and self.uses_metric
+        if metric is not None and not decodes:
+            names = ("beam", "length_penalty", "max_length")
+            found |= dict.fromkeys(names, "on a metric that does not decode")
         if metric is not None and (self.signal == "loss" or metric.name != "bleu"):
             found["tokenize"] = "on a metric other than bleu"
         return found
@@ -164,13 +171,14 @@ class Ablation(Method):
                 f"ablation.tokenize is for bleu, not for {metric.name}; leave it out"
             )
         search = None
-        if metric.name in TRANSLATION_METRICS:
-            asked = Search(beam=self.beam, length_penalty=self.length_penalty)
+        asked = Search(self.beam, self.length_penalty, self.max_length)
+        if isinstance(metric, TranslationMetric):
             search = job.model.generator(asked).search
-        elif self.beam is not None or self.length_penalty is not None:
+        elif asked != Search():
             raise HeadtoolError(
-                f"ablation.beam and ablation.length_penalty are for metrics that decode, not for "
-                f"{metric.name}; choose `metric` bleu, chrf or ter, or leave them out"
+                "ablation.beam, ablation.length_penalty and ablation.max_length are for metrics "
+                f"that decode, not for {metric.name}; choose `metric` bleu, chrf or ter, or leave "
+                "them out"
             )
         examples, heads = job.examples, list(job.sites.heads)
         tested = np.ones(job.sites.n_heads, dtype=np.bool_)

@@ -1,4 +1,4 @@
-"""How translations are searched for."""
+"""How translations, and continuations of prompts, are searched for."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ class Search:
     length_penalty
         Scores are divided by the length to the power of this.
     max_length
-        Most tokens that are generated for a sentence, the end-of-sentence token included; at least
-        2.
+        Most tokens that are generated for a sentence or a prompt, the token that ends it included.
 
     Raises
     ------
@@ -49,5 +48,5 @@ class Search:
                 f"`length_penalty` must be from -{_MOST_PENALTY} to {_MOST_PENALTY}, got "
                 f"{self.length_penalty:g}"
             )
-        if self.max_length is not None and self.max_length < 2:
-            raise HeadtoolError(f"`max_length` must be at least 2, got {self.max_length}")
+        if self.max_length is not None and self.max_length < 1:
+            raise HeadtoolError(f"`max_length` must be at least 1, got {self.max_length}")

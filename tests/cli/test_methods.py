@@ -69,6 +69,7 @@ def test_json_lists_every_option_with_default_and_help(headtool) -> None:
         "ablation.optimal_steps": 50,
         "ablation.beam": None,
         "ablation.length_penalty": None,
+        "ablation.max_length": None,
         "ablation.tokenize": "13a",
         "activation.variant": "minitron",
         "attribution.baseline": "zero",

@@ -88,15 +88,15 @@ def test_the_share_of_unchanged_sentences(model: FairseqModel) -> None:
     assert same < len(LINES)
 
 
-def test_only_translation_models_translate() -> None:
+def test_classifiers_write_nothing() -> None:
     model = load_model("builtin:nli")
     examples = model.encode(load_data("builtin:nli/matched", limit=2))
-    with pytest.raises(HeadtoolError, match="classification model, which does not translate"):
+    with pytest.raises(HeadtoolError, match="classification model, which writes no text"):
         translate(model, examples, [])
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"), [({"beam": 0}, "`beam`"), ({"max_length": 1}, "`max_length`")]
+    ("settings", "message"), [({"beam": 0}, "`beam`"), ({"max_length": 0}, "`max_length`")]
 )
 def test_settings_out_of_range(settings: dict[str, int], message: str) -> None:
     with pytest.raises(HeadtoolError, match=message):

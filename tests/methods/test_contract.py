@@ -208,7 +208,8 @@ def test_options_without_an_effect_are_told_and_refused(
         return result.provenance["idle_options"]
 
     assert idle("ablation") == [
-        *("beam", "length_penalty", "optimal_steps", "screen_by", "screen_cut", "tokenize")
+        *("beam", "length_penalty", "max_length", "optimal_steps"),
+        *("screen_by", "screen_cut", "tokenize"),
     ]
     assert idle("gradient") == ["batch_size"]
     assert idle("gradient", granularity="batch") == []

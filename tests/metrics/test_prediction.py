@@ -13,7 +13,16 @@ from hypothesis import strategies as st
 from headtool.errors import HeadtoolError
 from headtool.metrics import default_metric, get_metric, metrics_for
 from headtool.metrics.prediction import TASKS
-from headtool.metrics.translation import BLEU, CHRF, TER, Rouge1, Rouge2, RougeL
+from headtool.metrics.translation import (
+    BLEU,
+    CHRF,
+    TER,
+    Rouge1,
+    Rouge2,
+    RougeL,
+    WrittenF1,
+    WrittenMatch,
+)
 
 ALL = [(task, name) for task in TASKS for name in metrics_for(task)]
 
@@ -59,7 +68,8 @@ def random_columns(task, n, seed):
         columns |= {f"entities_{name}": values for name, values in counts.items()}
     if task == "question-answering":
         columns |= {"answer_em": rng.integers(0, 2, n), "answer_f1": rng.random(n)}
-    return {**columns, **translation_columns(rng, n)} if task == "seq2seq" else columns
+    writes = task in ("seq2seq", "causal-lm")
+    return {**columns, **translation_columns(rng, n)} if writes else columns
 
 
 def translation_columns(rng, n):
@@ -68,7 +78,8 @@ def translation_columns(rng, n):
     changed = [np.where(rng.random(len(s)) < 0.3, "x", s) for s in sentences]
     references, hypotheses = ([" ".join(s) for s in side] for side in (sentences, changed))
     columns = {}
-    for metric in (BLEU(), CHRF(), TER(), Rouge1(), Rouge2(), RougeL()):
+    rouge = (Rouge1(), Rouge2(), RougeL())
+    for metric in (BLEU(), CHRF(), TER(), *rouge, WrittenMatch(), WrittenF1()):
         rows = metric.compare(hypotheses, references)
         columns |= dict(zip(metric.statistics, rows.T, strict=True))
     return columns
@@ -351,6 +362,7 @@ def test_perplexity_that_overflows_is_infinite():
 
 
 OF_TOKENS = ("loss", "perplexity", "accuracy", "kl")
+OF_TEXT = ("bleu", "chrf", "ter", "rouge1", "rouge2", "rougeL")
 OF_LANGUAGE_MODELS = ("bits-per-byte", "logit-difference", "acc", "acc_norm", "acc_bytes")
 
 
@@ -358,12 +370,9 @@ def test_metrics_of_each_task():
     assert {task: (default_metric(task), set(metrics_for(task))) for task in TASKS} == {
         "classification": ("accuracy", {"accuracy", "f1", "f1-macro", "mcc", "loss", "kl"}),
         "regression": ("pearson", {"pearson", "spearman", "mse", "loss"}),
-        "causal-lm": ("loss", {*OF_TOKENS, *OF_LANGUAGE_MODELS}),
+        "causal-lm": ("loss", {*OF_TOKENS, *OF_LANGUAGE_MODELS, *OF_TEXT, "em", "f1"}),
         "masked-lm": ("loss", {*OF_TOKENS}),
-        "seq2seq": (
-            "loss",
-            {*OF_TOKENS, "bleu", "chrf", "ter", "rouge1", "rouge2", "rougeL"},
-        ),
+        "seq2seq": ("loss", {*OF_TOKENS, *OF_TEXT}),
         "token-classification": ("f1", {"f1", "accuracy", "loss", "kl"}),
         "question-answering": ("f1", {"f1", "em", "loss", "kl"}),
     }

@@ -102,7 +102,7 @@ def test_cells_are_models_by_replicates_by_tasks(tmp_path: Path) -> None:
         ("limit: 9", "limit: 0", "study.yaml:22: tasks[1].limit: `limit` must be at least 1"),
         ("limit: 20", "limit: 0", "study.yaml:30: resources.limit: `limit` must be at least 1"),
         ("margin: 0.5", "margin: -1.0", "study.yaml:18: tasks[0].margin: `margin` must be above 0"),
-        ("margin: 0.5", "beam: 3", "study.yaml:18: tasks[0].beam: `beam` and `length_penalty` are"),
+        ("margin: 0.5", "beam: 3", "study.yaml:18: tasks[0].beam: `beam`, `length_penalty` and"),
         ("dtype: float32", "dtype: float31", "study.yaml:31: resources.dtype: unknown dtype"),
         ("steps: 50%", "replacement: nil", "study.yaml:28: replacement: unknown replacement"),
         ("steps: 50%", "alpha: 2", "study.yaml:28: alpha: `alpha` must be between 0 and 1, got 2"),

@@ -1,4 +1,4 @@
-"""What a translation model writes when some of its heads are closed.
+"""What a translation model, or a language model, writes when some of its heads are closed.
 
 Hypotheses are those of the model's own library: fairseq's ``SequenceGenerator`` as
 ``fairseq-generate`` sets it up, or ``generate`` of transformers with the model's own settings.
@@ -48,14 +48,14 @@ def translate(
     progress: ProgressLike = silent,
     fast: bool = True,
 ) -> Hypotheses:
-    """Translate a data set with the whole model and with every masked model.
+    """Translate a data set, or continue its prompts, with the whole and every masked model.
 
     Parameters
     ----------
     model
-        A sequence-to-sequence model; its weights stay as they are.
+        A sequence-to-sequence model, or a causal language model; its weights stay as they are.
     examples
-        The data set, as ``model.encode`` returned it; only its source side is used.
+        The data set, as ``model.encode`` returned it; only its sources or prompts are used.
     masks
         Which heads are open, one run each. None of them: the whole model alone.
     search
@@ -78,27 +78,34 @@ def translate(
     Returns
     -------
     Hypotheses
-        The translations, detokenised.
+        The translations or continuations, detokenised.
 
     Raises
     ------
     HeadtoolError
-        If the model does not translate, or its generation settings are not supported.
+        If the model writes nothing, the data has no prompts, or the model's generation settings are
+        not supported.
     """
-    if model.task != "seq2seq":
+    if model.task not in ("seq2seq", "causal-lm"):
         raise HeadtoolError(
-            f"{model.spec} is a {model.task} model, which does not translate; name a translation "
-            "model, such as builtin:mt"
+            f"{model.spec} is a {model.task} model, which writes no text; name a translation "
+            "model, such as builtin:mt, or a causal language model"
+        )
+    if model.task == "causal-lm" and not all("prompt" in row for row in examples.rows):
+        raise HeadtoolError(
+            f"{examples.data.spec} has no prompts that {model.spec} could continue; give a table "
+            "with the columns prompt and answer"
         )
     (replacement or Zero()).check_generated()
     decoder = model.generator(search or Search())
+    label = "translate" if model.task == "seq2seq" else "continue"
     ids: list[list[list[int]]] = [[[]] * len(examples) for _ in range(1 + len(masks))]
 
     def prepare() -> Callable[[Unit], UnitResult]:
         gates = [mask_gates(mask, model, rescale=rescale) for mask in masks]
         fill = (replacement or Zero()).fit(model, examples, shown(progress))
         decode = partial(_decoded, model, decoder, examples, gates, fill, fast=fast)
-        return Stepping(decode, _joined, model, examples, "translate")
+        return Stepping(decode, _joined, model, examples, label)
 
     lengths = [decoder.source_length(row) for row in examples.rows]
     units = cut(length_buckets(lengths, batch_tokens=examples.batch_tokens), len(masks))
@@ -110,7 +117,7 @@ def translate(
     for unit, result in run_units(
         units,
         prepare,
-        label="translate",
+        label=label,
         execute=execute,
         store=store,
         progress=progress,

@@ -1,4 +1,4 @@
-"""Measure masked models by any metric: by what they predict, or by what they translate."""
+"""Measure masked models by any metric: by what they predict, or by what they write."""
 
 from __future__ import annotations
 
@@ -109,8 +109,8 @@ def measure(
 ) -> Measured:
     """Run the whole model and every masked one as a metric needs it.
 
-    BLEU, chrF and TER decode every source sentence; all other metrics take one forward pass over
-    the data set, in which a translation model is given the reference up to each token.
+    BLEU and other metrics of text decode every source sentence or prompt; all other metrics take
+    one forward pass over the data set, in which a model is given the reference up to each token.
 
     Parameters
     ----------
@@ -189,6 +189,12 @@ def check_data(metric: Metric, data: TextData) -> None:
     HeadtoolError
         Naming the column.
     """
+    if isinstance(metric, TranslationMetric) and data.kind not in ("translation", "prompt", "ids"):
+        raise HeadtoolError(
+            f"`metric` {metric.name} compares what the model writes with references, and "
+            f"{data.spec} has none; give source and target to a translation model, prompt and "
+            "answer to a language model, or choose another metric"
+        )
     if metric.needs and metric.needs not in data.columns:
         raise HeadtoolError(
             f"`metric` {metric.name} is computed from a column '{metric.needs}', which {data.spec} "
@@ -197,7 +203,7 @@ def check_data(metric: Metric, data: TextData) -> None:
 
 
 def reference_texts(model: ModelAdapter, examples: Examples) -> tuple[str, ...]:
-    """Return the reference translations, one per example; warn if they look tokenised.
+    """Return the references, one text per example; warn if they look tokenised.
 
     Parameters
     ----------
@@ -284,7 +290,7 @@ def resolve(
         return Measures((chosen,), _settled(model, search or Search()))
     if search is not None and search != Search():
         raise HeadtoolError(
-            "`search` is for metrics that decode (bleu, chrf, ter, rouge), and "
+            "`search` is for metrics that decode (bleu, chrf, ter, rouge, em), and "
             f"`metric` is {chosen.name}; leave `search` out"
         )
     loss = metric_of_model(model, "loss")

@@ -195,7 +195,10 @@ def set_up(
         sites=sites,
         split=split,
         measures=measures,
-        methods=tuple(_decoding_alike(method, measures.search) for method in request.scorers()),
+        methods=tuple(
+            _decoding_alike(method, measures.search, request.search.max_length)
+            for method in request.scorers()
+        ),
         families=groups,
         replicates=replicates_of(
             adapter, split, others, lambda other: tokenise(other, texts[:1], selecting)
@@ -226,14 +229,13 @@ def _check_stability(halves: int, split: Split) -> None:
         )
 
 
-def _decoding_alike(method: Method, search: Search | None) -> Method:
+def _decoding_alike(method: Method, search: Search | None, longest: int | None) -> Method:
     """Let ablation decode as the comparison does, unless it was told how."""
-    if (
-        search is None
-        or not isinstance(method, Ablation)
-        or not method.uses_metric
-        or (method.beam, method.length_penalty) != (None, None)
-    ):
+    if search is None or not isinstance(method, Ablation) or not method.uses_metric:
+        return method
+    if method.max_length is None:
+        method = dataclasses.replace(method, max_length=longest)
+    if (method.beam, method.length_penalty) != (None, None):
         return method
     penalty = search.length_penalty if search.beam != 1 else None
     return dataclasses.replace(method, beam=search.beam, length_penalty=penalty)

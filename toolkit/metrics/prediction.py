@@ -24,7 +24,16 @@ from headtool.metrics.language import (
 )
 from headtool.metrics.questions import AnswerF1, ExactMatch
 from headtool.metrics.tagging import EntityF1
-from headtool.metrics.translation import BLEU, CHRF, TER, Rouge1, Rouge2, RougeL
+from headtool.metrics.translation import (
+    BLEU,
+    CHRF,
+    TER,
+    Rouge1,
+    Rouge2,
+    RougeL,
+    WrittenF1,
+    WrittenMatch,
+)
 
 __all__ = ["TASKS", "Metric"]
 
@@ -299,6 +308,8 @@ METRICS: tuple[type[Metric], ...] = (
     Rouge1,
     Rouge2,
     RougeL,
+    WrittenMatch,
+    WrittenF1,
 )
 DEFAULTS = {
     "classification": "accuracy",

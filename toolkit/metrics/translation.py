@@ -2,7 +2,9 @@
 
 sacreBLEU counts n-grams, characters and edits, and every score here equals its corpus score. What
 is new is that sums of the counts become values for any number of resamples at once. ROUGE is a mean
-over texts, whose scores are those of the package rouge-score.
+over texts, whose scores are those of the package rouge-score; so are exact match and F1 of answers,
+by the official evaluation of SQuAD. Texts are translations, summaries, or what a language model
+writes after a prompt.
 """
 
 from __future__ import annotations
@@ -17,9 +19,10 @@ import numpy as np
 
 from headtool.errors import HeadtoolError, unknown
 from headtool.metrics.base import Array, Columns, Metric, column, ratio
+from headtool.metrics.questions import answer_scores
 
 __all__ = [
-    *("BLEU", "CHRF", "TER", "Rouge1", "Rouge2", "RougeL"),
+    *("BLEU", "CHRF", "TER", "Rouge1", "Rouge2", "RougeL", "WrittenF1", "WrittenMatch"),
     *("TOKENIZERS", "TRANSLATION_METRICS", "TranslationMetric"),
 ]
 
@@ -35,7 +38,7 @@ class TranslationMetric(Metric):
     """
 
     higher_is_better = True
-    tasks: ClassVar[tuple[str, ...]] = ("seq2seq",)
+    tasks: ClassVar[tuple[str, ...]] = ("seq2seq", "causal-lm")
     statistics: ClassVar[tuple[str, ...]]
 
     @property
@@ -271,4 +274,54 @@ class RougeL(_Rouge):
     statistics = ("rougeL_f1", "rougeL_texts")
 
 
-TRANSLATION_METRICS = tuple(metric.name for metric in (BLEU, CHRF, TER, Rouge1, Rouge2, RougeL))
+class WrittenMatch(TranslationMetric):
+    """Share of prompts after which the model writes the answer, and nothing else.
+
+    Case, punctuation and English articles do not count; see `answer_scores`.
+
+    References
+    ----------
+    Rajpurkar et al. (2016), SQuAD: 100,000+ Questions for Machine Comprehension of Text, sec. 6.
+    """
+
+    name = "em"
+    unit = "share of prompts"
+    tasks = ("causal-lm",)
+    statistics = ("written_em", "written_texts")
+
+    @property
+    def signature(self) -> str:
+        """Name and definition."""
+        return f"{self.name}|squad"
+
+    def _statistics(self, hypotheses: Sequence[str], references: Sequence[str]) -> Any:
+        pairs = zip(hypotheses, references, strict=True)
+        return [[self._value(*answer_scores(text, [answer])), 1.0] for text, answer in pairs]
+
+    def _value(self, exact: float, f1: float) -> float:
+        return exact
+
+    def from_sums(self, sums: Array) -> Array:
+        """Return the mean."""
+        return ratio(sums[..., 0], sums[..., 1])
+
+
+class WrittenF1(WrittenMatch):
+    """Mean over prompts of the F1 of the words that the model writes; see `answer_scores`.
+
+    References
+    ----------
+    Rajpurkar et al. (2016), SQuAD: 100,000+ Questions for Machine Comprehension of Text, sec. 6.
+    """
+
+    name = "f1"
+    unit = "mean F1"
+    statistics = ("written_f1", "written_texts")
+
+    def _value(self, exact: float, f1: float) -> float:
+        return f1
+
+
+TRANSLATION_METRICS = tuple(
+    metric.name for metric in (BLEU, CHRF, TER, Rouge1, Rouge2, RougeL, WrittenMatch, WrittenF1)
+)

@@ -321,8 +321,9 @@ class ModelAdapter(ABC):
         return None
 
     def references(self, examples: Examples) -> tuple[str, ...]:
-        """Reference translations as text, one per example; by default the data's target side."""
-        return examples.data.columns["target"]
+        """References as text, one per example; by default the data's targets or answers."""
+        columns = examples.data.columns
+        return columns["target"] if "target" in columns else columns["answer"]
 
     def generator(self, search: Search) -> Generator:
         """Make what decodes with this model.

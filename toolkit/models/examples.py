@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -216,6 +216,8 @@ class Batch:
     rivals
         Answers of one token, [B, K]: `Forward.columns` has what each costs instead of the target
         (`rival0_loss` to `rivalK_loss`); -1 where a row has fewer. None without any.
+    prompts
+        Token ids that a language model is to continue, one list for each row; empty without any.
     """
 
     index: NDArray[np.int64]
@@ -224,6 +226,7 @@ class Batch:
     queries: Mapping[Kind, Queries]
     facts: Mapping[str, Tensor] = field(default_factory=dict)
     rivals: Tensor | None = None
+    prompts: tuple[Sequence[int], ...] = ()
 
     def __len__(self) -> int:
         return len(self.index)
@@ -244,7 +247,8 @@ class Batch:
         facts = {name: wide(tensor) for name, tensor in self.facts.items()}
         rivals = None if self.rivals is None else wide(self.rivals)
         index = np.tile(self.index, times)
-        return Batch(index, inputs, wide(self.targets), queries, facts, rivals)
+        prompts = self.prompts * times
+        return Batch(index, inputs, wide(self.targets), queries, facts, rivals, prompts)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Searching translations: what all libraries have in common."""
+"""Searching translations and continuations: what all libraries have in common."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ class Generator(ABC):
     model
         The model.
     search
-        The settings, every field filled in.
+        The settings, every field filled in; only `max_length` is None where the model limits
+        prompt and continuation together.
     """
 
     model: _Model
@@ -47,7 +48,7 @@ class Generator(ABC):
 
     @abstractmethod
     def source_length(self, row: Row) -> int:
-        """Tokens of an example's source side."""
+        """Tokens of an example's source side, or of its prompt with the answer."""
 
     @abstractmethod
     def decode(self, batch: Batch) -> list[list[int]]:

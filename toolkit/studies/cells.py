@@ -331,7 +331,8 @@ def _request(
     own = ("kinds", "metric", "margin", "methods", "search", "limit", "limit_order", "batch_tokens")
     names = {field.name for field in dataclasses.fields(Request)} - set(own)
     metric = file.metric if task.metric is None else task.metric
-    _check_metric(metric, decodes=task.beam is not None or task.length_penalty is not None)
+    search = Search(task.beam, task.length_penalty, task.max_length)
+    _check_metric(metric, decodes=search != Search())
     budgets_of(file.steps, _MANY)
     from headtool.engine.replacement import REPLACEMENTS  # torch
 
@@ -344,7 +345,7 @@ def _request(
         kinds=None if file.kinds is None else parse_kinds(",".join(file.kinds)),
         metric=metric,
         margin=file.margin if task.margin is None else task.margin,
-        search=Search(beam=task.beam, length_penalty=task.length_penalty),
+        search=search,
         limit=file.resources.limit if task.limit is None else task.limit,
         limit_order=file.resources.limit_order,
         batch_tokens=file.resources.batch_tokens,
@@ -360,8 +361,8 @@ def _check_metric(metric: str | None, *, decodes: bool) -> None:
         raise unknown("metric", metric, known)
     if decodes and metric not in TRANSLATION_METRICS:
         raise HeadtoolError(
-            "`beam` and `length_penalty` are for metrics that decode; give `metric` bleu, chrf or "
-            "ter, or leave them out"
+            "`beam`, `length_penalty` and `max_length` are for metrics that decode; give `metric` "
+            "bleu, chrf or ter, or leave them out"
         )
 
 
@@ -384,6 +385,7 @@ def _settings(
         "columns": task.columns,
         "beam": task.beam,
         "length_penalty": task.length_penalty,
+        "max_length": task.max_length,
         "methods": dict(methods),
         **{
             name: list(value) if isinstance(value, tuple) else value

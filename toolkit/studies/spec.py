@@ -149,6 +149,7 @@ class TaskEntry(_Keys):
     limit: int | None = Field(None, description="Use so many examples. Default: the study's.")
     beam: int | None = Field(None, description="Hypotheses kept at each step, where one decodes.")
     length_penalty: float | None = Field(None, description="Of the search for translations.")
+    max_length: int | None = Field(None, description="Most tokens written, where one decodes.")
 
 
 class Resources(_Keys):

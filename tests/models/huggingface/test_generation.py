@@ -17,8 +17,8 @@ from headtool.engine.decoding import Search, translate
 from headtool.engine.replacement import Mean
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
-from headtool.models.huggingface.generation import HuggingFaceGenerator
 from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.models.huggingface.translation import Translation
 
 WORDS = 60
 START, PAD, END, UNKNOWN = range(4)
@@ -189,14 +189,14 @@ def test_a_mask_is_the_head_s_zeroed_columns(name: str, beam: int) -> None:
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many sentences ``generate`` searches in each of its calls from now on."""
     searched: list[int] = []
-    generate = HuggingFaceGenerator._generate
+    generate = Translation._generate
 
     def noted(self: Any, inputs: Any, states: Any, **how: Any) -> Any:
         if not how:
             searched.append(len(inputs["input_ids"]))
         return generate(self, inputs, states, **how)
 
-    monkeypatch.setattr(HuggingFaceGenerator, "_generate", noted)
+    monkeypatch.setattr(Translation, "_generate", noted)
     return searched
 
 

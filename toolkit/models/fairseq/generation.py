@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from headtool.attention.gating import Gating
+from headtool.errors import HeadtoolError
 from headtool.models.examples import Batch, Row
 from headtool.models.fairseq.beam import BeamSearch
 from headtool.models.fairseq.lazy_search import ContinuationScorer
@@ -31,11 +32,21 @@ class FairseqGenerator(Generator):
         The model.
     search
         The settings; what they leave open is the model's own.
+
+    Raises
+    ------
+    HeadtoolError
+        If they leave no room for anything but the end of a sentence.
     """
 
     model: FairseqNetwork
 
     def __init__(self, model: FairseqNetwork, search: Search) -> None:
+        if search.max_length == 1:
+            raise HeadtoolError(
+                f"`max_length` is 1, which leaves {model.spec} the end of the sentence alone; "
+                "give 2 or more"
+            )
         self.model = model
         longest = int(cast(Any, model.module).max_decoder_positions())
         self.search = Search(

@@ -1,38 +1,24 @@
-"""Translations of transformers models, as ``generate`` searches them.
-
-Many masks are searched side by side, by ``generate``'s own settings: what it would hand to its
-search is taken from it, and sentences are searched by the same rules. A few are first searched
-both ways. Where the two differ, settings are beyond these rules, or rounding could decide,
-``generate`` searches itself.
-"""
+"""Text of transformers models, by their own generation settings: what all models have in common."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import torch
-from torch import Tensor
 
 from headtool.errors import HeadtoolError
-from headtool.models.examples import Batch, Row
-from headtool.models.generation import Filling, Gates, Generator
+from headtool.models.generation import Generator
 from headtool.models.huggingface.checking import readable_errors
-from headtool.models.huggingface.encodings import Encodings, sources
 from headtool.models.huggingface.network import HuggingFaceNetwork
-from headtool.models.huggingface.plans import Plan, plan_of
-from headtool.models.huggingface.shared_search import Source, search
 from headtool.searching import Search
 
-__all__ = ["HuggingFaceGenerator", "fixed_length"]
+__all__ = ["DEFAULT_LENGTH", "HuggingFaceGenerator", "fixed_length"]
 
-_DEFAULT_LENGTH = 20  # what generate does where the model has no setting
-
-_CHECKED = 4  # sentences
-
-_PREFIXES = 1_024  # of one step, in one forward pass
+DEFAULT_LENGTH = 20
+"""Tokens that ``generate`` writes where the model has no setting."""
 
 
 class HuggingFaceGenerator(Generator):
@@ -74,23 +60,11 @@ class HuggingFaceGenerator(Generator):
             self.options |= {"early_stopping": False, "length_penalty": 1.0}
         elif search.length_penalty is not None:
             self.options["length_penalty"] = search.length_penalty
-        if search.max_length is not None:
-            # generate lets the one setting win over the other, whichever it was given.
-            if settings.max_new_tokens is None and settings.max_length is not None:
-                self.options["max_length"] = search.max_length + 1
-            else:
-                self.options["max_new_tokens"] = search.max_length
-        own = settings.max_new_tokens
-        if own is None:
-            own = _DEFAULT_LENGTH if settings.max_length is None else settings.max_length - 1
+        longest = self._limited(settings, search.max_length)
         penalty = search.length_penalty
         if penalty is None:
             penalty = 1.0 if settings.length_penalty is None else float(settings.length_penalty)
-        self.search = Search(
-            search.beam or settings.num_beams or 1,
-            penalty,
-            search.max_length or max(2, int(own)),
-        )
+        self.search = Search(search.beam or settings.num_beams or 1, penalty, longest)
         asked = type(settings)(**{**settings.to_dict(), **self.options})
         mode = asked.get_generation_mode().value
         if mode not in ("greedy_search", "beam_search"):
@@ -102,6 +76,10 @@ class HuggingFaceGenerator(Generator):
         self._shares = self.module.dtype in (torch.float32, torch.float64)
         self._checked = False
 
+    @abstractmethod
+    def _limited(self, settings: Any, longest: int | None) -> int | None:
+        """Put the most tokens that are written into the options; return what they come to."""
+
     def _try(self) -> None:
         """Write two tokens: much that is wrong with the settings shows only then."""
         options = self.options | {"max_new_tokens": 2}
@@ -111,10 +89,6 @@ class HuggingFaceGenerator(Generator):
             warnings.simplefilter("ignore")  # of settings that suit longer texts
             self.module.generate(input_ids=ids, attention_mask=torch.ones_like(ids), **options)
 
-    def source_length(self, row: Row) -> int:
-        """Tokens of the source, special ones included."""
-        return len(row["input_ids"])
-
     def texts(self, hypotheses: Sequence[Sequence[int]]) -> list[str]:
         """Decode without the special tokens."""
         return list(
@@ -122,129 +96,6 @@ class HuggingFaceGenerator(Generator):
                 [list(ids) for ids in hypotheses], skip_special_tokens=True
             )
         )
-
-    def decode(self, batch: Batch) -> list[list[int]]:
-        """Return the best hypotheses as generated, without the start and without padding."""
-        return self._rows(self._generate(sources(batch), None))
-
-    def decode_masks(
-        self, batch: Batch, masks: Sequence[Gates], filling: Filling
-    ) -> list[list[list[int]]]:
-        """Decode with all heads open and under each mask; see `Generator.decode_masks`."""
-        numbers = [number for number, gates in enumerate(masks) if gates]
-        encodings = Encodings(self.model, batch, filling)
-        plan = self._plan(encodings) if numbers and self._shares else None
-        if plan is None:
-            return self._from_scratch(encodings, masks)
-        whole = self._searched(plan, encodings, [{}], [0] * len(batch), range(len(batch)))
-        if not self._checked:
-            self._checked, self._shares = True, self._agrees(whole, encodings)
-            if not self._shares:
-                return self._from_scratch(encodings, masks)
-        rows = [list(whole) for _ in range(1 + len(masks))]
-        pairs = [(number, place) for number in numbers for place in range(len(batch))]
-        at_once = max(len(batch), _PREFIXES // plan.rule.beam)
-        for start in range(0, len(pairs), at_once):
-            part = pairs[start : start + at_once]
-            owners, places = map(list, zip(*part, strict=True))
-            found = self._searched(plan, encodings, masks, owners, places)
-            for (number, place), ids in zip(part, found, strict=True):
-                rows[1 + number][place] = ids
-        return rows
-
-    def _from_scratch(self, encodings: Encodings, masks: Sequence[Gates]) -> list[list[list[int]]]:
-        """Search with all heads open and under each mask, but encode what no mask changes once."""
-        everyone = range(len(encodings.batch))
-        rows = [self._again(encodings, [{}], [0] * len(everyone), everyone)]
-        for number, gates in enumerate(masks):
-            owners = [number] * len(everyone)
-            rows.append(self._again(encodings, masks, owners, everyone) if gates else rows[0])
-        return rows
-
-    def _searched(
-        self,
-        plan: Plan,
-        encodings: Encodings,
-        masks: Sequence[Gates],
-        owners: Sequence[int],
-        places: Sequence[int],
-    ) -> list[list[int]]:
-        """Search pairs of a mask and a sentence, and anew with ``generate`` where it is a tie."""
-        index = torch.tensor(list(places), device=self.model.device)
-
-        def gate(rows: Tensor) -> AbstractContextManager[None]:
-            return encodings.gated(masks, [owners[row] for row in rows.tolist()])
-
-        source = Source(
-            encodings.states(masks, owners, places),
-            encodings.inputs(places).get("attention_mask"),
-            gate,
-        )
-        found = search(self.module, plan, plan.prompt[index], source)
-        tied = found.tied.nonzero().squeeze(1).tolist()
-        if tied:
-            again = self._again(
-                encodings, masks, [owners[i] for i in tied], [places[i] for i in tied]
-            )
-            for row, ids in zip(tied, again, strict=True):
-                found.hypotheses[row] = ids
-        return found.hypotheses
-
-    def _again(
-        self,
-        encodings: Encodings,
-        masks: Sequence[Gates],
-        owners: Sequence[int],
-        places: Sequence[int],
-    ) -> list[list[int]]:
-        """Let ``generate`` search pairs of a mask and a sentence."""
-        states = encodings.states(masks, owners, places)
-        beams = [owner for owner in owners for _ in range(self.search.beam or 1)]
-        with encodings.gated(masks, beams):
-            return self._rows(self._generate(encodings.inputs(places), states))
-
-    def _agrees(self, found: Sequence[list[int]], encodings: Encodings) -> bool:
-        """Whether ``generate`` writes the same with all heads open; a check of this whole way."""
-        some = range(min(len(found), _CHECKED))
-        plain = self._again(encodings, [{}], [0] * len(some), some)
-        return self.texts(found[: len(some)]) == self.texts(plain)
-
-    def _plan(self, encodings: Encodings) -> Plan | None:
-        """What ``generate`` makes of the settings; None for what only it itself does."""
-        plans: list[Plan | None] = []
-
-        def prepared(
-            model: Any,
-            input_ids: Tensor,
-            logits_processor: Any,
-            stopping_criteria: Any,
-            generation_config: Any,
-            **arguments: Any,
-        ) -> Tensor:
-            plans.append(plan_of(input_ids, logits_processor, stopping_criteria, generation_config))
-            return input_ids
-
-        everyone = range(len(encodings.batch))
-        states = encodings.states([{}], [0] * len(everyone), everyone)
-        self._generate(encodings.inputs(everyone), states, custom_generate=prepared)
-        return plans[0]
-
-    def _generate(self, sources: Mapping[str, Tensor], states: Tensor | None, **how: Any) -> Tensor:
-        if states is not None:
-            from transformers.modeling_outputs import BaseModelOutput
-
-            how["encoder_outputs"] = BaseModelOutput(last_hidden_state=states)
-        result: Tensor = self.module.generate(**sources, **self.options, **how)
-        return result
-
-    def _rows(self, generated: Tensor) -> list[list[int]]:
-        rows = []
-        for ids in generated[:, 1:].tolist():
-            end = len(ids)
-            while end and ids[end - 1] == self.model.pad_id:
-                end -= 1
-            rows.append(ids[:end])
-        return rows
 
 
 def fixed_length(

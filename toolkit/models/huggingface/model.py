@@ -18,6 +18,7 @@ from headtool.errors import HeadtoolError
 from headtool.models.examples import Examples
 from headtool.models.huggingface.arrays import ArrayNetwork
 from headtool.models.huggingface.biases import biased
+from headtool.models.huggingface.continuation import Continuation
 from headtool.models.huggingface.export import exported
 from headtool.models.huggingface.fresh import fresh_huggingface
 from headtool.models.huggingface.generation import HuggingFaceGenerator, fixed_length
@@ -31,6 +32,7 @@ from headtool.models.huggingface.loading import (
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.models.huggingface.pieces import HuggingFacePieces
 from headtool.models.huggingface.placing import placing_of
+from headtool.models.huggingface.translation import Translation
 from headtool.quiet import no_bars
 from headtool.searching import Search
 
@@ -124,7 +126,9 @@ class HuggingFaceModel(HuggingFaceNetwork):
     def generator(self, search: Search) -> HuggingFaceGenerator:
         """Decode as ``generate`` does; see `ModelAdapter.generator`."""
         self._check_tokenizer("to decode")
-        return HuggingFaceGenerator(self, search)
+        if self.task not in ("seq2seq", "causal-lm"):
+            raise self._refusal("decoded")
+        return (Translation if self.task == "seq2seq" else Continuation)(self, search)
 
     def pieces(self) -> HuggingFacePieces:
         """Know the tokenizer's tokens; see `ModelAdapter.pieces`."""

@@ -46,11 +46,14 @@ class Plan:
         What is done to the scores of tokens.
     prompt
         What hypotheses start with, one row a sentence.
+    plain
+        Whether nothing is done to the scores.
     """
 
     rule: Rule
     processors: Callable[[Tensor, Tensor], Tensor]
     prompt: Tensor
+    plain: bool
 
 
 def plan_of(prompt: Tensor, processors: Any, criteria: Any, settings: Any) -> Plan | None:
@@ -85,4 +88,4 @@ def plan_of(prompt: Tensor, processors: Any, criteria: Any, settings: Any) -> Pl
         ends=torch.empty(0, dtype=torch.long, device=prompt.device) if ends is None else ends,
         tolerance=_TIE,
     )
-    return Plan(rule, processors, prompt)
+    return Plan(rule, processors, prompt, plain=not processors)

@@ -6,6 +6,9 @@ is too long is cut on the left. Between prompt and answer there is a space unles
 
 Conversations become prompts by the tokenizer's chat template, up to where the assistant speaks. The
 template writes all special tokens, and nothing comes between it and the answer.
+
+Where the model is to write the answer itself, it gets the prompt as it stands, behind the special
+tokens that the tokenizer puts before a text.
 """
 
 from __future__ import annotations
@@ -75,6 +78,8 @@ def encode_prompts(model: _Model, data: TextData, *, batch_tokens: int) -> Examp
         found = [_row(model, prompts, answer, where, chat=chat) for answer in answers]
         truncated += any(cut for _, cut in found)
         row = dict(found[gold][0])
+        if data.kind == "prompt":
+            row["prompt"] = [*([] if chat else model.prefix), *model.plain_tokens(prompts[0])]
         if len(answers) > 1:
             row |= {"kind": data.kind, "gold": gold}
             row["sizes"] = [[len(answer), len(answer.encode())] for answer in answers]
