@@ -1,4 +1,6 @@
-"""Translations under all single-head masks: shared work against decoding every mask from scratch.
+"""What models write under all single-head masks: shared work against decoding each from scratch.
+
+Translations, or what a language model continues prompts with (data with prompt and answer).
 
 From scratch is the library's own search (fairseq's SequenceGenerator, or ``generate``), batched and
 cached, over the same batches. Times are the process's own, on as many threads as OMP_NUM_THREADS
@@ -47,6 +49,7 @@ def main() -> None:
     parser.add_argument("--limit", type=int, default=100, help="sentences")
     parser.add_argument("--masks", type=int, help="so many heads, evenly spread (default: all)")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 5])
+    parser.add_argument("--max-new-tokens", type=int, help="default: the model's own")
     parser.add_argument("--batch-tokens", type=int, default=4096)
     options = parser.parse_args()
 
@@ -59,7 +62,7 @@ def main() -> None:
     masks = [HeadMask.without(model.sites, [head]) for head in chosen]
     print(f"{options.model}: {len(masks)} of {len(heads)} heads, {len(examples)} sentences")
     for beam in options.beams:
-        search = Search(beam=beam)
+        search = Search(beam=beam, max_length=options.max_new_tokens)
         translate(model, examples.head(2), masks[:1], search=search)  # warm up
         spent = np.zeros((2, 2))  # [shared, from scratch] x [process, clock]
         wrong, unchanged = 0, np.zeros(len(masks))

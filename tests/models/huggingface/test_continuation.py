@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ from headtool.engine.replacement import Mean
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
 from headtool.metrics import get_metric
+from headtool.models.huggingface.continuation import Continuation
 from headtool.models.huggingface.model import HuggingFaceModel
 from headtool.searching import Search
 
@@ -161,6 +163,46 @@ def test_masks_continue_as_the_masked_model_alone(name: str, beam: int) -> None:
     assert found.unchanged[0] == 1
     assert found.unchanged.min() < 1
     assert found == translate(model, examples, masks, search=search, fast=False)
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_generate_continues_only_some_prompts_and_ties(
+    beam: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = adapter("Llama")
+    continued: list[int] = []
+    again = Continuation.again
+
+    def noted(self: Any, masks: Any, owners: Any, prompts: Any, filling: Any) -> Any:
+        continued.append(len(prompts))
+        return again(self, masks, owners, prompts, filling)
+
+    def plain(*args: Any) -> None:
+        raise AssertionError("all masks are continued from scratch")
+
+    monkeypatch.setattr(Continuation, "again", noted)
+    monkeypatch.setattr(Continuation, "decode", plain)
+    masks = [HeadMask.without(model.sites, [head]) for head in model.sites.heads]
+    translate(model, model.encode(DATA), masks, search=Search(beam=beam, max_length=LENGTH))
+    assert sum(continued) <= 4 + 0.2 * len(masks) * len(DATA)
+
+
+def test_a_model_that_reads_padding_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = adapter("GPT-2")
+    forward = model.module.forward
+
+    def unmasked(*args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("attention_mask") is not None:
+            kwargs["attention_mask"] = torch.ones_like(kwargs["attention_mask"])
+        return forward(*args, **kwargs)
+
+    unmasked.__signature__ = inspect.signature(forward)  # type: ignore[attr-defined]
+    monkeypatch.setattr(model.module, "forward", unmasked)
+    search = Search(beam=1, max_length=LENGTH)
+    found = translate(model, model.encode(DATA), some_masks(model)[-1:], search=search)
+    assert found.whole == alone(model, max_new_tokens=LENGTH)
+    with zeroed(model, found.masks[0]):
+        assert found.masked[0] == alone(model, max_new_tokens=LENGTH)
 
 
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -30,8 +30,6 @@ class Rule:
         Prefixes kept at each step; one is greedy search.
     length_penalty, early_stopping
         As in ``GenerationConfig``.
-    longest
-        Most tokens that are written.
     ends
         Tokens that end a hypothesis, [E].
     tolerance
@@ -41,7 +39,6 @@ class Rule:
     beam: int
     length_penalty: float
     early_stopping: bool | str
-    longest: int
     ends: Tensor
     tolerance: float
 
@@ -67,15 +64,15 @@ class Greedy:
 
     Parameters
     ----------
-    searches
-        How many run.
+    longest
+        Most tokens that each writes, [P].
     rule
         Their settings.
     """
 
-    def __init__(self, searches: int, rule: Rule) -> None:
-        self.rule = rule
-        device = rule.ends.device
+    def __init__(self, longest: Tensor, rule: Rule) -> None:
+        self.rule, self.longest = rule, longest
+        searches, device = len(longest), longest.device
         self.steps = 0
         self.ids = torch.arange(searches, device=device)
         self.scores = torch.zeros((searches, rule.beam), device=device)
@@ -101,8 +98,7 @@ class Greedy:
         self.paths = torch.cat([self.paths, written[:, :, None]], dim=2)
         self.steps += 1
         done = torch.isin(written[:, 0], self.rule.ends)
-        if self.steps == self.rule.longest:
-            done = torch.ones_like(done)
+        done |= self.longest[self.ids] == self.steps
         for row in done.nonzero().squeeze(1).tolist():
             self.hypotheses[int(self.ids[row])] = self.paths[row, 0].tolist()
         going = (~done).nonzero().squeeze(1)
@@ -120,14 +116,14 @@ class Beams(Greedy):
 
     Parameters
     ----------
-    searches
-        How many run.
+    longest
+        Most tokens that each writes, [P].
     rule
         Their settings.
     """
 
-    def __init__(self, searches: int, rule: Rule) -> None:
-        super().__init__(searches, rule)
+    def __init__(self, longest: Tensor, rule: Rule) -> None:
+        super().__init__(longest, rule)
         self.scores[:, 1:] = _NEVER
         self.finished = torch.full_like(self.scores, _NEVER)
         self.is_finished = torch.zeros_like(self.scores, dtype=torch.bool)
@@ -152,21 +148,17 @@ class Beams(Greedy):
         parents = order // values.shape[2]
         chosen = tokens.flatten(1).gather(1, order)
         self.steps += 1
-        last = self.steps == self.rule.longest
-        ends = torch.isin(chosen, self.rule.ends)
-        if last:
-            ends = torch.ones_like(ends)
+        last = self.longest[self.ids] == self.steps
+        ends = torch.isin(chosen, self.rule.ends) | last[:, None]
         self._finish(ranked, parents, chosen, ends)
 
         scores, lasting = (ranked + ends * _NEVER).topk(beam + 1, dim=1)
         tied = self._close(scores[:, beam - 1], scores[:, beam])
-        if last:
-            done = torch.ones_like(tied)
-        else:
-            stops, close = self._stops(scores[:, 0])
-            none_lasts = scores[:, 0] < _LIVE
-            tied = (tied & ~stops) | close | self._at_the_edge(ranked, ends) | none_lasts
-            done = stops | none_lasts
+        stops, close = self._stops(scores[:, 0])
+        none_lasts = scores[:, 0] < _LIVE
+        open_ = (tied & ~stops) | close | self._at_the_edge(ranked, ends) | none_lasts
+        tied = torch.where(last, tied, open_)
+        done = last | stops | none_lasts
         ids = self.ids[done]
         tied[done] |= self.is_finished[ids, 1] & self._close(
             self.finished[ids, 0], self.finished[ids, 1]
@@ -212,8 +204,8 @@ class Beams(Greedy):
         """Which searches are decided, and where that is a tie; by the best live score."""
         rule = self.rule
         longest = rule.early_stopping == "never" and rule.length_penalty > 0
-        length = rule.longest if longest else self.steps
-        possible = best / length**rule.length_penalty
+        length = self.longest[self.ids] if longest else self.longest.new_tensor(self.steps)
+        possible = best / (length.double() ** rule.length_penalty).to(best.dtype)
         full = self.is_finished[self.ids].all(dim=1)
         worst = self.finished[self.ids, -1]
         stops = full & (possible <= worst)

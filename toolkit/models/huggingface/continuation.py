@@ -1,8 +1,12 @@
-"""What causal models of transformers write after a prompt, as ``generate`` searches it."""
+"""What causal models of transformers write after a prompt, as ``generate`` searches it.
+
+Many masks are searched side by side, by ``generate``'s own settings, as for translations. A few
+prompts are first continued both ways. Where the two differ, settings are beyond these rules, or
+rounding could decide, ``generate`` searches itself.
+"""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
@@ -12,13 +16,19 @@ from torch import Tensor
 
 from headtool.errors import HeadtoolError
 from headtool.models.examples import Batch, Row
+from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.generation import DEFAULT_LENGTH, HuggingFaceGenerator
 from headtool.models.huggingface.plans import Plan, plan_of
+from headtool.models.huggingface.prefixes import places_of
+from headtool.models.huggingface.prompt_searches import PromptSearches
+from headtool.models.huggingface.rows import gated
 from headtool.models.huggingface.special import plain_ids
 
 __all__ = ["Continuation"]
 
 _ALIKE = 0.01  # of the largest logit; half precision differs by less
+
+_CHECKED = 4  # prompts
 
 
 class Continuation(HuggingFaceGenerator):
@@ -80,6 +90,63 @@ class Continuation(HuggingFaceGenerator):
             found |= zip(places, map(self._ended, rows), strict=True)
         return [found[place] for place in range(len(prompts))]
 
+    def decode_masks(
+        self, batch: Batch, masks: Sequence[Gates], filling: Filling
+    ) -> list[list[list[int]]]:
+        """Decode with all heads open and under each mask; see `Generator.decode_masks`."""
+        plans = self._plans(batch.prompts) if any(masks) and self._shares and self._pads else None
+        if plans is None:
+            return super().decode_masks(batch, masks, filling)
+        searches = PromptSearches(self.model, batch.prompts, masks, filling, plans, self.again)
+        whole = searches.whole()
+        if not self._checked:
+            some = range(min(len(whole), _CHECKED))
+            alone = [self.again([{}], [0], [batch.prompts[one]], filling)[0] for one in some]
+            self._checked, self._shares = True, [whole[one] for one in some] == alone
+            if not self._shares:
+                return super().decode_masks(batch, masks, filling)
+        return searches.masked(whole)
+
+    def again(
+        self,
+        masks: Sequence[Gates],
+        owners: Sequence[int],
+        prompts: Sequence[Sequence[int]],
+        filling: Filling,
+    ) -> list[list[int]]:
+        """Let ``generate`` continue pairs of a mask and a prompt, without padding.
+
+        Parameters
+        ----------
+        masks
+            Gates of each mask.
+        owners, prompts
+            Numbers of the pairs' masks, and their prompts.
+        filling
+            What closed heads put out; None for zero.
+        """
+        by_length: dict[int, list[int]] = {}
+        for place, prompt in enumerate(prompts):
+            by_length.setdefault(len(prompt), []).append(place)
+        found: dict[int, list[int]] = {}
+        for places in by_length.values():
+            beams = [owners[place] for place in places for _ in range(self.search.beam or 1)]
+            ids, real = self._padded([prompts[place] for place in places])
+            with gated(self.model, self.model.sites, masks, beams, filling):
+                rows = self._generate(ids, real)[:, ids.shape[1] :].tolist()
+            found |= zip(places, map(self._ended, rows), strict=True)
+        return [found[place] for place in range(len(prompts))]
+
+    def _plans(self, prompts: Sequence[Sequence[int]]) -> list[Plan] | None:
+        """What ``generate`` makes of the settings for each prompt, which depends on its length."""
+        known: dict[int, Plan | None] = {}
+        for prompt in prompts:
+            if len(prompt) not in known:
+                known[len(prompt)] = self._plan(prompt)
+        plans = [known[len(prompt)] for prompt in prompts]
+        found = [plan for plan in plans if plan is not None]
+        return found if len(found) == len(plans) else None
+
     def _plain(self, prompt: Sequence[int]) -> bool:
         """Whether the settings ask for nothing but the scores of the next token."""
         plan = self._plan(prompt)
@@ -110,17 +177,12 @@ class Continuation(HuggingFaceGenerator):
         logits = []
         for padding in (0, 3):
             ids, real = self._padded([text, [*text, *text[:1] * padding]])
-            more = {"position_ids": (real.cumsum(1) - 1).clamp(min=0)} if self._placed else {}
+            more = places_of(self.module, real)
             with torch.no_grad():
                 found = self.module(input_ids=ids, attention_mask=real, use_cache=False, **more)
             logits.append(found.logits[0, -1].float())
         alone, padded = logits
         return bool((alone - padded).abs().max() <= _ALIKE * alone.abs().max())
-
-    @cached_property
-    def _placed(self) -> bool:
-        """Whether the model is told the positions of its tokens."""
-        return "position_ids" in inspect.signature(self.module.forward).parameters
 
     def _padded(self, prompts: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
         """Prompts side by side, and which of the positions are theirs."""

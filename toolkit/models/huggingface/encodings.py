@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import torch
@@ -16,6 +15,7 @@ from headtool.heads import AttentionSite
 from headtool.models.examples import Batch
 from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.network import HuggingFaceNetwork
+from headtool.models.huggingface.rows import answering, blocks_of, gated
 
 __all__ = ["Encodings", "sources"]
 
@@ -39,7 +39,7 @@ class Encodings:
         self.model, self.batch, self.filling = model, batch, filling
         self._encoder = cast(Any, model.module).get_encoder()
         self._sources = sources(batch)
-        self._blocks = _blocks(model)
+        self._blocks = blocks_of(model, "enc-self")
         self._outputs: dict[nn.Module, Any] = {}
         with contextlib.ExitStack() as stack:
             for block in set(self._blocks.values()):
@@ -85,23 +85,8 @@ class Encodings:
         owners
             Number of each row's mask, [R].
         """
-        used = sorted(set(owners))
-        sites = [
-            site
-            for site in self.model.sites
-            if site.kind != "enc-self" and any(site in masks[number] for number in used)
-        ]
-        if not sites:
-            return nullcontext()
-        place = {number: row for row, number in enumerate(used)}
-        rows = torch.tensor([place[number] for number in owners], device=self.model.device)
-        gates = {}
-        for site in sites:
-            is_open = torch.ones(site.n_heads, device=self.model.device)
-            gates[site] = torch.stack([masks[n].get(site, is_open) for n in used])[rows]
-        index = self.batch.index[:1].repeat(len(owners))
-        as_many = Batch(index, {}, self.batch.targets[:1].expand(len(owners), -1), {})
-        return self.model.intercept(Gating(gates, self.filling), as_many)
+        sites = [site for site in self.model.sites if site.kind != "enc-self"]
+        return gated(self.model, sites, masks, owners, self.filling)
 
     def _run(self) -> Tensor:
         return cast(Tensor, self._encoder(**self._sources, return_dict=True).last_hidden_state)
@@ -115,7 +100,7 @@ class Encodings:
         with contextlib.ExitStack() as stack:
             for block, number in self._order.items():
                 if number < first:
-                    stack.enter_context(_answering(block, self._outputs[block]))
+                    stack.enter_context(answering(block, self._outputs[block]))
             stack.enter_context(self.model.intercept(Gating(gates, self.filling), self.batch))
             return self._run()
 
@@ -130,26 +115,3 @@ def _key(gates: Gates) -> _Key:
     return tuple(
         (site, tuple(values.tolist())) for site, values in gates.items() if site.kind == "enc-self"
     )
-
-
-def _blocks(model: HuggingFaceNetwork) -> Mapping[AttentionSite, nn.Module]:
-    """The encoder's blocks, named up to the first number in a path; none if any is shared."""
-    handles = [handle for handle in model.handles if handle.site.kind == "enc-self"]
-    paths = [re.match(r".*?\.\d+(?=\.)", handle.site.projection) for handle in handles]
-    if any(handle.calls > 1 for handle in handles) or None in paths:
-        return {}
-    return {
-        handle.site: model.module.get_submodule(cast("re.Match[str]", path)[0])
-        for handle, path in zip(handles, paths, strict=True)
-    }
-
-
-@contextlib.contextmanager
-def _answering(block: nn.Module, output: Any) -> Iterator[None]:
-    """Let a block put out what is known."""
-    forward: Callable[..., Any] = lambda *args, **kwargs: output  # noqa: E731
-    block.__dict__["forward"] = forward
-    try:
-        yield
-    finally:
-        del block.__dict__["forward"]

@@ -136,8 +136,6 @@ class HuggingFaceNetwork(ModelAdapter):
             examples = encode_prompts(self, data, batch_tokens=batch_tokens)
             each = spread(examples).rows
             check_ids(self.spec, self.module, (row["input_ids"] for row in each))
-            prompts = (row.get("prompt", ()) for row in examples.rows)
-            check_ids(self.spec, self.module, prompts)
             written = (row.get("rivals", row["labels"]) for row in each)
             check_ids(self.spec, self.module, written, written=True)
             return examples

@@ -46,6 +46,8 @@ class Plan:
         What is done to the scores of tokens.
     prompt
         What hypotheses start with, one row a sentence.
+    longest
+        Most tokens that are written.
     plain
         Whether nothing is done to the scores.
     """
@@ -53,6 +55,7 @@ class Plan:
     rule: Rule
     processors: Callable[[Tensor, Tensor], Tensor]
     prompt: Tensor
+    longest: int
     plain: bool
 
 
@@ -84,8 +87,8 @@ def plan_of(prompt: Tensor, processors: Any, criteria: Any, settings: Any) -> Pl
         beam=beam,
         length_penalty=float(settings.length_penalty if beam > 1 else 1.0),
         early_stopping=settings.early_stopping if beam > 1 else False,
-        longest=settings.max_length - prompt.shape[1],
         ends=torch.empty(0, dtype=torch.long, device=prompt.device) if ends is None else ends,
         tolerance=_TIE,
     )
-    return Plan(rule, processors, prompt, plain=not processors)
+    longest = settings.max_length - prompt.shape[1]
+    return Plan(rule, processors, prompt, longest, plain=not processors)

@@ -20,7 +20,8 @@ from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.encodings import Encodings, sources
 from headtool.models.huggingface.generation import DEFAULT_LENGTH, HuggingFaceGenerator
 from headtool.models.huggingface.plans import Plan, plan_of
-from headtool.models.huggingface.shared_search import Source, search
+from headtool.models.huggingface.shared_search import search
+from headtool.models.huggingface.source_reader import Source, SourceReader
 
 __all__ = ["Translation"]
 
@@ -106,7 +107,8 @@ class Translation(HuggingFaceGenerator):
             encodings.inputs(places).get("attention_mask"),
             gate,
         )
-        found = search(self.module, plan, plan.prompt[index], source)
+        reader = SourceReader(self.module, plan, plan.prompt[index], source)
+        found = search(plan.rule, torch.full_like(index, plan.longest), reader)
         tied = found.tied.nonzero().squeeze(1).tolist()
         if tied:
             again = self._again(
