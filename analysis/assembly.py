@@ -35,6 +35,7 @@ from headtool.analysis.overlap import consensus, kept_frame, overlap
 from headtool.analysis.paired import Paired
 from headtool.analysis.replacements import replacement_agreement, replacement_effects
 from headtool.errors import HeadtoolError
+from headtool.heads.masks import DealtMask
 from headtool.masks.curves import layers_of
 from headtool.masks.order import cut_ties
 from headtool.metrics.base import Array
@@ -251,7 +252,7 @@ def _curve_tables(
     closed_alone = {
         head: number
         for number, mask in enumerate(found.outcomes.masks)
-        if len(mask.closed) == 1
+        if not isinstance(mask, DealtMask) and len(mask.closed) == 1
         for head in mask.closed
     }
     singles = {}

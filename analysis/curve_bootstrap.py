@@ -53,6 +53,9 @@ class Line:
         For a method that gives heads on both sides of a cut the same score: the masks where these
         heads leave in several random orders, [K, B]. The curve is the mean over them, not that of
         `masks`. None where scores decide every point.
+    is_dealt
+        Whether every example has random masks of its own. Then `masks` is [1, B], and the curve
+        varies as the examples do.
     """
 
     kind: str
@@ -63,6 +66,7 @@ class Line:
     rival: str = ""
     again: bool = False
     orders: NDArray[np.int64] | None = None
+    is_dealt: bool = False
 
     def __post_init__(self) -> None:
         if self.masks.shape[-1] != len(self.budgets):
@@ -160,8 +164,8 @@ class CurveBootstrap:
         return line.of(self.observed)
 
     def each_draw(self, line: Line) -> Array:
-        """Deltas of the single draws of a random curve, shape [draws, B]."""
-        return self.observed[line.masks]
+        """Deltas of the single draws of a random curve, shape [draws, B]; none of a dealt one."""
+        return self.observed[line.masks[:0] if line.is_dealt else line.masks]
 
     @cached_property
     def drawn(self) -> list[Array]:

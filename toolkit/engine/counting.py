@@ -66,7 +66,7 @@ def mask_shares(
     place = np.repeat(np.arange(len(sites)), [site.n_heads for site in sites])
     shares, before = [], np.ones(sites.n_heads, dtype=np.bool_)
     for mask in masks:
-        changed = place[mask.open != before]
+        changed = place[np.atleast_2d(mask.open != before).any(axis=0)]
         shares.append(1 - float(changed[0]) / len(sites) if len(changed) else 0.0)
         before = mask.open if chained else before
     return shares

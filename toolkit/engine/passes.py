@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -18,7 +19,9 @@ __all__ = ["finite_forward", "finite_outcome", "gates_differ", "mask_gates"]
 def mask_gates(
     mask: HeadMask, model: ModelAdapter, *, rescale: bool = False
 ) -> dict[AttentionSite, Tensor]:
-    """Turn a mask into gates, shape [H], of the sites where it closes any head.
+    """Turn a mask into gates of the sites where it closes any head.
+
+    They have the shape [H]; those of a `DealtMask` [N, H], a row for each example.
 
     Parameters
     ----------
@@ -29,12 +32,13 @@ def mask_gates(
     rescale
         Whether open heads are multiplied by heads / open heads of their site.
     """
-    gates = {}
+    gates, device = {}, model.device
     for site in mask.sites:
         is_open = mask.at(site)
         if not is_open.all():
-            scale = len(is_open) / max(1, is_open.sum()) if rescale else 1.0
-            gates[site] = torch.from_numpy(scale * is_open).float().to(model.device)
+            count = is_open.sum(axis=-1, keepdims=True)
+            scale = site.n_heads / np.maximum(1, count) if rescale else 1.0
+            gates[site] = torch.from_numpy(scale * is_open).float().to(device)
     return gates
 
 

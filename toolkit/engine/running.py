@@ -90,6 +90,7 @@ class Runner:
         self.model = model
         self.examples = examples
         self.gates = gates
+        self.device = model.device
         self.fill = fill
         self.chained = chained
         self.divergence = divergence
@@ -136,7 +137,7 @@ class Runner:
         yield 0, base.row(0, len(index))
         if base.recording is None:
             for row, mask in enumerate(unit.masks, start=1):
-                with self.model.intercept(Gating(self.gates[mask], base.filling), base.batch):
+                with self.model.intercept(Gating(self._gates(mask), base.filling), base.batch):
                     yield row, self._columns_of(self._forward(base.batch), base.whole)
             return
         run = (
@@ -179,7 +180,7 @@ class Runner:
     def _copies(self, batch: Batch) -> int:
         """How many masks share a pass; the same for all units of a batch."""
         most = self._room(batch)
-        if self.model.device.type == "cpu":
+        if self.device.type == "cpu":
             tokens = self._tokens(batch) / torch.get_num_threads()
             # n masks on k copies of t tokens take n / k + 1 passes of overhead + k t: least at
             # the root. The one is the whole model's.
@@ -258,7 +259,7 @@ class Runner:
         gates: Mapping[AttentionSite, Tensor] = {}
         columns = base.columns
         for row in masks:
-            before, gates = gates, self.gates[row]
+            before, gates = gates, self._gates(row)
             changed = [site for site in self.model.sites if gates_differ(site, before, gates)]
             if changed:
                 advance = self.replay.advance(recording, changed, first_position_only=narrow)
@@ -268,16 +269,26 @@ class Runner:
             yield row, columns
 
     def _all_open(self, site: AttentionSite) -> Gating:
-        return Gating({site: torch.ones(site.n_heads, device=self.model.device)})
+        return Gating({site: torch.ones(site.n_heads, device=self.device)})
 
     def _stacked(self, site: AttentionSite, rows: Sequence[int], copies: int, size: int) -> Tensor:
         """Gates of one site, [H] for one copy and [copies x size, H] for several."""
-        open_gates = torch.ones(site.n_heads, device=self.model.device)
-        per_mask = [self.gates[row].get(site, open_gates) for row in rows]
+        open_gates = torch.ones(site.n_heads, device=self.device)
+        per_mask = [self._gates(row).get(site, open_gates) for row in rows]
         if copies == 1:
             return per_mask[0]
         per_mask += [open_gates] * (copies - len(rows))
-        return torch.stack(per_mask).repeat_interleave(size, dim=0)
+        return torch.cat([gates.expand(size, -1) for gates in per_mask])
+
+    def _gates(self, row: int) -> Mapping[AttentionSite, Tensor]:
+        """Gates of a mask, [H] for all examples of the batch, or [B, H] where each has its own."""
+        gates = self.gates[row]
+        if all(one.ndim == 1 for one in gates.values()):
+            return gates
+        assert self.index is not None
+        owners = self.examples.owners
+        index = torch.from_numpy(self.index if owners is None else owners[self.index])
+        return {site: one[index.to(one.device)] for site, one in gates.items()}
 
     # -- passes -----------------------------------------------------------------------------
 

@@ -146,19 +146,26 @@ def _shares_masks(method: Method, setup: Setup) -> bool:
 def _random_masks(setup: Setup) -> int:
     """Random masks at a point of the curves: the shown ones, or all that were asked for."""
     if setup.request.draws is None:
-        return SHOWN
+        return _shown(setup)
     return setup.request.draws * (1 + len(setup.methods))
+
+
+def _shown(setup: Setup) -> int:
+    """Random masks of any heads at a point where comparisons with them have their own."""
+    return 1 if setup.deal(setup.split.first) else SHOWN
 
 
 def _curve_masks(setup: Setup) -> int:
     """Masks of all curves, those of selecting on the evaluation examples included."""
     count, request = 0, setup.request
     if request.faithfulness and not request.keep_one_per_layer:
-        shown = SHOWN if request.draws is None else min(request.draws, BAND)
+        shown = _shown(setup) if request.draws is None else min(request.draws, BAND)
         for plain, family in zip(setup.families, map(keep_only, setup.families), strict=True):
-            # A method's own points are those of its pruning curve, but for new budgets.
-            new = set(family.budgets) - (set() if request.absolute else set(plain.budgets))
-            count += len(new - {0}) * len(setup.methods) + _inner(family) * shown
+            # Points are those of the pruning curves, but for new budgets, and for methods whose
+            # heads stay by size.
+            new = set(family.budgets) - set(plain.budgets)
+            own = set(family.budgets) if request.absolute else new
+            count += len(own - {0}) * len(setup.methods) + len(new) * shown
     for number, family in enumerate(setup.families):
         inner = _inner(family)
         count += inner * (len(setup.methods) + _random_masks(setup))

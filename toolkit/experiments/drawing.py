@@ -32,6 +32,8 @@ from headtool.results.outcomes import Outcomes
 
 __all__ = ["draw"]
 
+_PILOT = 48  # examples; where a race takes no more, nothing is gained by a pilot
+
 Closed = NDArray[np.bool_]
 Columns = Mapping[str, Array]
 
@@ -111,7 +113,7 @@ def draw(
             closed = [others.closed(model.spec) for model, _ in models]
         if not closed[0]:
             continue
-        plan = _plan(setup, found, family, len(closed[0]))
+        plan = _plan(setup, kept, family, found.curves[number].keys, len(closed[0]))
         if plan is None:
             continue
         points = [family.budgets.index(budget) for budget in plan.budgets]
@@ -127,28 +129,49 @@ def draw(
     return tuple(tests)
 
 
-def _plan(setup: Setup, found: Findings, family: Family, methods: int) -> DrawPlan | None:
-    """The plan for the heads of a family."""
-    data, examples = setup.split.first.data, len(setup.split.first)
-    labels = data.labels or [""] * examples
-    (shown,) = (
-        line for line in found.lines if line.kind == family.kind and line.method == "random"
-    )
-    metric = setup.measures.metric
-    pilot = {
-        budget: Paired.from_outcomes(found.outcomes.take(masks), metric)
-        for budget, masks in zip(family.budgets, shown.masks.T, strict=True)
-        if 0 < budget < family.sites.n_heads
-    }
-    return DrawPlan.of(
-        family.budgets,
-        family.sites.n_heads,
-        labels,
-        methods=methods,
-        alpha=setup.request.alpha,
-        seed=setup.request.seed,
-        pilot=pilot,
-    )
+def _plan(setup: Setup, kept: Stages, family: Family, keys: Array, methods: int) -> DrawPlan | None:
+    """The plan for the heads of a family; `keys` order these in some draws beside the plan's."""
+    first = setup.split.first
+
+    def planned(pilot: Mapping[int, Paired] | None) -> DrawPlan | None:
+        return DrawPlan.of(
+            family.budgets,
+            family.sites.n_heads,
+            first.data.labels or [""] * len(first),
+            methods=methods,
+            alpha=setup.request.alpha,
+            seed=setup.request.seed,
+            pilot=pilot,
+        )
+
+    plan = planned(None)
+    if plan is None or plan.shown <= _PILOT:
+        return plan
+    taken = np.concatenate([part[: _PILOT // len(plan.parts)] for part in plan.parts])
+    layers, model = layers_of(family.sites), setup.model
+    closed = [random_closed(key, plan.budgets, layers, keep_one=family.keep_one) for key in keys]
+    masks = [
+        [_mask(family, model, row[point]) for row in closed] for point in range(len(closed[0]))
+    ]
+    outcomes = kept.measure(
+        f"draws.{family.kind}.pilot",
+        model,
+        first.take(np.sort(taken)),
+        [mask for row in masks for mask in row],
+        setup.measures.metric,
+        search=setup.measures.search,
+        replacement=setup.replacement,
+        progress=labelled(kept.progress, "random masks, pilot"),
+    ).outcomes
+    places = np.arange(len(outcomes.masks)).reshape(len(masks), -1).tolist()
+    found = [Paired.from_outcomes(outcomes.take(rows), setup.measures.metric) for rows in places]
+    return planned(dict(zip(plan.budgets, found, strict=True)))
+
+
+def _mask(family: Family, model: ModelAdapter, closed: Closed) -> HeadMask:
+    """A mask over all of the model's heads."""
+    heads = zip(family.sites.heads, closed, strict=True)
+    return HeadMask.without(model.sites, [head for head, shut in heads if shut])
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +274,10 @@ class _Draws:
         """A method's own mask and those of the draws, by model and point."""
         return [
             [
-                [self._mask(place.model, closed[point]) for closed in (place.closed[name], *rows)]
+                [
+                    _mask(self.family, place.model, closed[point])
+                    for closed in (place.closed[name], *rows)
+                ]
                 for point in range(len(self.plan.budgets))
             ]
             for place, rows in zip(self.places, drawn, strict=True)
@@ -315,11 +341,4 @@ class _Draws:
                 for one, own in zip(there, of_place, strict=True)
             )
             for there, of_place in zip(seen, masks, strict=True)
-        )
-
-    def _mask(self, model: ModelAdapter, closed: Closed) -> HeadMask:
-        """A mask over all of the model's heads."""
-        heads = self.family.sites.heads
-        return HeadMask.without(
-            model.sites, [h for h, shut in zip(heads, closed, strict=True) if shut]
         )

@@ -135,6 +135,7 @@ def _draw(setup: Setup, roster: Roster, chosen: Chosen) -> list[CurveMasks]:
             draws=setup.request.draws,
             keep_one=family.keep_one,
             seed=setup.request.seed,
+            deal=setup.deal(setup.split.first),
         )
         found.append(replace(masks, tied=_tied(setup, masks, chosen)))
     return found
@@ -164,6 +165,7 @@ def _keep_only(setup: Setup, roster: Roster, chosen: Chosen) -> list[CurveMasks]
             draws=request.draws if request.draws is None else min(request.draws, BAND),
             keep_one=False,
             seed=request.seed,
+            deal=setup.deal(setup.split.first),
         )
         tied = {} if request.iterative else tied_closed(family, scores, masks.keys)
         found.append(replace(masks, matched={}, tied=tied))
@@ -185,7 +187,7 @@ def _beside(
         line
         for masks in curves
         for line in lines_of(
-            replace(masks, random=masks.random[:0], matched={}),
+            replace(masks, random=masks.random[:0], matched={}, dealt=None),
             {},
             setup.model.sites,
             numbers.add,

@@ -208,6 +208,7 @@ def replicate(setup: Setup, kept: Stages, roster: Roster, found: Findings) -> Re
             draws=setup.request.draws,
             keep_one=family.keep_one,
             seed=setup.request.seed,
+            deal=setup.deal(rep.split.first),
         )
         if not setup.request.iterative:
             frames = {name: done[rep.spec][name][0].frame for name in methods}

@@ -32,6 +32,7 @@ from headtool.methods.ablation import Ablation
 from headtool.methods.base import Method
 from headtool.models import check_model
 from headtool.models.base import ModelAdapter
+from headtool.models.examples import Examples
 from headtool.results.scores import head_frame
 from headtool.searching import Search
 
@@ -93,6 +94,16 @@ class Setup:
     def replacement(self) -> Replacement:
         """What closed heads put out."""
         return replacement(self.request.replacement, seed=self.request.seed)
+
+    def deal(self, examples: Examples) -> int:
+        """Say how many examples get random masks of their own: all, or none.
+
+        Parameters
+        ----------
+        examples
+            What random masks are run on.
+        """
+        return len(examples) if self.measures.metric.is_mean else 0
 
     @cached_property
     def description(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from headtool.errors import HeadtoolError
 from headtool.heads.sites import MICHEL_LETTERS, AttentionSite, Head, Sites
 from headtool.reading import parse_json
 
-__all__ = ["HeadMask"]
+__all__ = ["DealtMask", "HeadMask"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,8 +91,8 @@ class HeadMask:
         )
 
     def at(self, site: AttentionSite) -> NDArray[np.bool_]:
-        """The mask of one site, shape [n_heads]."""
-        return self.open[self.sites.columns(site)]
+        """The mask of one site, shape [n_heads]; of a `DealtMask` [N, n_heads]."""
+        return self.open[..., self.sites.columns(site)]
 
     def to_json(self) -> str:
         """Write ``{"schema": "headtool/mask/1", "closed": ["enc-self.3.7", ...]}``."""
@@ -192,3 +192,39 @@ class HeadMask:
             For what is not a head, or not one of the model's.
         """
         return cls.without(sites, (Head.parse(word) for word in text.split()))
+
+
+@dataclass(frozen=True, eq=False)
+class DealtMask(HeadMask):
+    """A mask for each example of a data set: what masks do on average, in one run.
+
+    Attributes
+    ----------
+    open
+        Boolean array [N, heads], a row for each of N examples.
+    """
+
+    def __post_init__(self) -> None:
+        if self.open.shape != (len(self.open), self.sites.n_heads) or self.open.dtype != np.bool_:
+            raise ValueError(
+                f"masks over {self.sites.n_heads} heads need as many booleans for each example, "
+                f"got {self.open.dtype} of shape {self.open.shape}"
+            )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, DealtMask):
+            return NotImplemented
+        return self.sites == other.sites and np.array_equal(self.open, other.open)
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
+    @property
+    def closed(self) -> tuple[Head, ...]:
+        """The heads that are closed for any example, in canonical order."""
+        return HeadMask(self.sites, self.open.all(axis=0)).closed
+
+    def to_json(self) -> str:
+        """Write the masks of all examples, packed; no other tool reads it."""
+        packed = np.packbits(self.open, axis=1)
+        return json.dumps({"schema": "headtool/dealt-mask/1", "open": packed.tobytes().hex()})

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from headtool.errors import HeadtoolError, unknown
@@ -135,7 +136,7 @@ class AttentionSite:
     def __str__(self) -> str:
         return f"{self.kind}.{self.layer}"
 
-    @property
+    @cached_property
     def heads(self) -> tuple[Head, ...]:
         """The site's heads in order."""
         return tuple(Head(self.kind, self.layer, index) for index in range(self.n_heads))
@@ -179,7 +180,7 @@ class Sites(Sequence[AttentionSite]):
         """Heads over all sites."""
         return sum(site.n_heads for site in self.items)
 
-    @property
+    @cached_property
     def heads(self) -> tuple[Head, ...]:
         """All heads in canonical order."""
         return tuple(head for site in self.items for head in site.heads)

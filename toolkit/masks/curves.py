@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask, Sites
+from headtool.heads.masks import DealtMask
 
 __all__ = [
     "SHOWN",
@@ -32,7 +33,8 @@ Closed = NDArray[np.bool_]
 
 _MOST_STEPS = 100_000
 SHOWN = 5
-"""Draws of random masks whose curves are shown where comparisons have their own."""
+"""Draws of random masks whose curves are shown where comparisons have draws of their own, and masks
+cannot be dealt to examples."""
 
 
 def budgets_of(steps: str, heads: int, *, most: int | None = None) -> tuple[int, ...]:
@@ -123,6 +125,8 @@ class CurveMasks:
         where such masks are drawn later.
     keys
         What orders the heads in every draw, the lowest first, [draws, n].
+    dealt
+        Random masks of which each of N examples has its own, [N, B, n], in place of `random`.
     tied
         By method that gives heads on both sides of a cut the same score: which heads are closed
         where these heads leave in the order of each draw, [draws, B, n].
@@ -136,6 +140,7 @@ class CurveMasks:
     matched: dict[str, Closed]
     keys: NDArray[np.float64]
     tied: dict[str, Closed] = field(default_factory=dict)
+    dealt: Closed | None = None
 
     @classmethod
     def draw(
@@ -148,6 +153,7 @@ class CurveMasks:
         draws: int | None,
         keep_one: bool,
         seed: int,
+        deal: int = 0,
     ) -> CurveMasks:
         """Add random masks to those of the methods.
 
@@ -173,21 +179,35 @@ class CurveMasks:
             Whether random masks leave the last head of a layer open.
         seed
             Seed of the draws.
+        deal
+            Where `draws` is None: of how many examples each gets a random order of its own, instead
+            of five orders for all. The mean over examples is then one over as many orders, for the
+            price of one. Latin hypercube sampling: over all examples, each head has every place
+            among the keys once, so that heads close about equally often.
         """
         layers = layers_of(sites)
         rows = 1 if draws is None else draws
         keys = np.random.default_rng([seed, 7]).random((rows, sites.n_heads))
         if draws is None:
             keys = (keys + np.arange(SHOWN)[:, None] / SHOWN) % 1
-        free = [random_closed(row, budgets, layers, keep_one=keep_one) for row in keys]
+        dealt = None
+        if draws is None and deal:
+            rng = np.random.default_rng([seed, 37])
+            places = rng.permuted(np.tile(np.arange(deal), (sites.n_heads, 1)), axis=1).T
+            own = (places + rng.random((deal, sites.n_heads))) / deal
+            dealt = np.array(
+                [random_closed(row, budgets, layers, keep_one=keep_one) for row in own]
+            )
+        shown = keys if dealt is None else keys[:0]
+        free = [random_closed(row, budgets, layers, keep_one=keep_one) for row in shown]
         matched = {
             name: np.array([matched_closed(shut, key, layers) for key in keys]).reshape(
                 len(keys), len(budgets), sites.n_heads
             )
             for name, shut in ({} if draws is None else closed).items()
         }
-        empty = (len(keys), len(budgets), sites.n_heads)
-        return cls(kind, sites, budgets, closed, np.array(free).reshape(empty), matched, keys)
+        random = np.array(free, dtype=np.bool_).reshape(len(shown), len(budgets), sites.n_heads)
+        return cls(kind, sites, budgets, closed, random, matched, keys, dealt=dealt)
 
     def only(self, methods: Container[str]) -> CurveMasks:
         """Return the same without the methods that are not named."""
@@ -202,13 +222,16 @@ class CurveMasks:
         Parameters
         ----------
         closed
-            Which of the n heads are closed: a row of `closed`, `random` or `matched`.
+            Which of the n heads are closed: a row of `closed`, `random` or `matched`, shape [n]; or
+            for each example, [N, n].
         model
             All sites of the model.
         """
-        return HeadMask.without(
-            model, [head for head, shut in zip(self.sites.heads, closed, strict=True) if shut]
-        )
+        if closed.ndim == 2 and (closed == closed[0]).all():
+            closed = closed[0]
+        is_open = np.ones((*closed.shape[:-1], model.n_heads), dtype=np.bool_)
+        is_open[..., [model.position(head) for head in self.sites.heads]] = ~closed
+        return (HeadMask if closed.ndim == 1 else DealtMask)(model, is_open)
 
 
 def layers_of(sites: Sites) -> NDArray[np.int64]:

@@ -99,6 +99,9 @@ class Metric(ABC):
         The column that the data must have for it; empty for metrics of any data of the task.
     compares : bool
         Whether it compares a masked model's predictions with the whole one's.
+    is_mean : bool
+        Whether it is a mean over examples or tokens, and decodes nothing. Then each example may
+        meet a mask of its own.
     """
 
     name: ClassVar[str]
@@ -107,6 +110,7 @@ class Metric(ABC):
     tasks: ClassVar[tuple[str, ...]]
     needs: ClassVar[str] = ""
     compares: ClassVar[bool] = False
+    is_mean: ClassVar[bool] = False
 
     @abstractmethod
     def per_example(self, columns: Columns) -> Array:

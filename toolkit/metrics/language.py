@@ -23,6 +23,8 @@ __all__ = [
 class _Ratio(Metric):
     """A ratio of two sums over examples."""
 
+    is_mean = True
+
     def from_sums(self, sums: Array) -> Array:
         """Return the first sum over the second."""
         return ratio(sums[..., 0], sums[..., 1])
@@ -32,6 +34,7 @@ class Perplexity(_Ratio):
     """Exponential of the mean loss per scored token; infinite where that overflows."""
 
     name = "perplexity"
+    is_mean = False  # of the exponential
     unit = "perplexity"
     higher_is_better = False
     tasks = TOKEN_TASKS

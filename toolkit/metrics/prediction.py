@@ -46,6 +46,7 @@ class Loss(Metric):
 
     name = "loss"
     unit = "nats"
+    is_mean = True
     higher_is_better = False
     tasks: ClassVar[tuple[str, ...]] = tuple(task for task in TASKS if task != "regression")
 
@@ -70,6 +71,7 @@ class Accuracy(Metric):
 
     name = "accuracy"
     unit = "share of examples"
+    is_mean = True
     higher_is_better = True
     tasks: ClassVar[tuple[str, ...]] = ("classification",)
 
@@ -245,6 +247,7 @@ class MeanSquaredError(Metric):
 
     name = "mse"
     unit = "squared error"
+    is_mean = True
     higher_is_better = False
     tasks = ("regression",)
 

@@ -61,6 +61,7 @@ def _f1(words: list[str], reference: list[str]) -> float:
 class _OfAnswers(Metric):
     """The mean of a value that every question has."""
 
+    is_mean = True
     higher_is_better = True
     tasks = ("question-answering",)
 
