@@ -77,9 +77,9 @@ def lines_of(
             budgets, own = tuple(masks.budgets[place] for place in at), numbers(closed[at])
             lines.append(Line(masks.kind, name, budgets, total, own, again=is_again, orders=orders))
     if masks.dealt is not None:
-        own = [number(masks.mask(closed, model)) for closed in np.moveaxis(masks.dealt, 1, 0)]
+        points = [number(masks.mask(closed, model)) for closed in np.moveaxis(masks.dealt, 1, 0)]
         lines.append(
-            Line(masks.kind, "random", masks.budgets, total, np.array([own]), is_dealt=True)
+            Line(masks.kind, "random", masks.budgets, total, np.array([points]), is_dealt=True)
         )
     if len(masks.random):
         lines.append(Line(masks.kind, "random", masks.budgets, total, numbers(masks.random)))

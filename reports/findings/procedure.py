@@ -259,8 +259,8 @@ def _pruning(contents: Contents) -> _Part:
         said.append(
             f"They are set against {against}, drawn beforehand: of any heads, and for methods that "
             "are better than these, of as many heads per layer as the method closes there. "
-            f"P-values are two-sided, {_CHAINS}. The curve of random masks is the mean of a few, "
-            "on all examples."
+            f"P-values are two-sided, {_CHAINS}. The curve of random masks is a mean over random "
+            "orders of the heads, on all examples."
         )
     by = f" of {resamples} resamples" if isinstance(resamples, int) else ""
     if len(contents.described("replicates")) > 1:

@@ -64,6 +64,8 @@ def _figure(contents: Contents, points: pd.DataFrame, kind: str) -> Figure | Non
             x, y, low, high = columns
             lines.append(Curve(method, x, y, method_class(contents, method), low, high, method))
     of = "" if kind == "all" else f" of {kind}"
+    areas = contents.table("faithfulness_areas")
+    span = "; the grey one spans random rankings" if areas["draws"].notna().any() else ""
     drawings = [
         line_chart(
             lines,
@@ -79,29 +81,31 @@ def _figure(contents: Contents, points: pd.DataFrame, kind: str) -> Figure | Non
     return Figure(
         [Panel(drawings[0], narrow=drawings[1])],
         f"Faithfulness with only the most important heads{of} kept. Bands are {level_of(contents)} "
-        "intervals over examples; the grey one spans random rankings.",
+        f"intervals over examples{span}.",
         css="curves",
     )
 
 
 def _table(areas: pd.DataFrame) -> DataTable:
+    beaten = ("CPR", "CMD") if areas["draws"].notna().any() else ()
     columns = [
         *(Column(name, is_number=False) for name in ("heads", "method")),
         *(Column(name) for name in ("CPR", "CPR interval", "CMD", "CMD interval")),
-        *(Column(f"random rankings beaten by {name}") for name in ("CPR", "CMD")),
+        *(Column(f"random rankings beaten by {name}") for name in beaten),
     ]
     rows = []
     for row in areas.to_dict("records"):
         cells = [Cell(str(row["kind"])), Cell(str(row["method"]))]
         if row["reason"]:
-            rows.append([*cells, Cell(str(row["reason"])), *[Cell("–")] * 5])
+            rows.append([*cells, Cell(str(row["reason"])), *[Cell("–")] * (3 + len(beaten))])
             continue
         for name in ("cpr", "cmd"):
             cells.append(Cell.number(row[name]))
             cells.append(Cell.interval(row[f"{name}_low"], row[f"{name}_high"]))
-        for name in ("cpr_beaten", "cmd_beaten"):
-            known = not math.isnan(row[name])
-            text = f"{row[name]:.0f} of {row['draws']:.0f}" if known else "–"
-            cells.append(Cell(text, row[name] if known else None))
+        for name in beaten:
+            count = row[f"{name.lower()}_beaten"]
+            known = not math.isnan(count)
+            text = f"{count:.0f} of {row['draws']:.0f}" if known else "–"
+            cells.append(Cell(text, count if known else None))
         rows.append(cells)
     return DataTable("faithfulness", "Areas under the keep-only curves", columns, rows)

@@ -18,6 +18,7 @@ from headtool.engine.passes import mask_gates
 from headtool.engine.replay import Replay
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
+from headtool.heads.masks import DealtMask
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples, Forward
 
@@ -170,6 +171,29 @@ class Counter:
 
     def __call__(self, module: nn.Module, args: Any, output: Any) -> None:
         self.rows += 1
+
+
+@pytest.mark.parametrize("chained", [False, True, None])
+@pytest.mark.parametrize("batch_tokens", [40, 200], ids=["several", "shared"])
+@pytest.mark.parametrize("name", ["BERT", "Llama", "BART"])
+def test_dealt_masks_are_those_of_each_example(
+    name: str, batch_tokens: int, chained: bool | None
+) -> None:
+    model = FamilyModel(name, dtype=torch.float64)
+    examples = model.encode(DATA, batch_tokens=batch_tokens)
+    shares = np.array([0.2, 0.5, 0.9])[:, None, None]
+    drawn = np.random.default_rng(3).random((3, len(examples), model.sites.n_heads)) > shares
+    one = HeadMask.without(model.sites, model.sites.heads[:1])
+    masks = [DealtMask(model.sites, drawn[0]), one, *(DealtMask(model.sites, d) for d in drawn[1:])]
+    found = evaluate(model, examples, masks, chained=chained).masked["loss"]
+    literal = np.array(
+        [
+            np.diag(plain(model, examples, [HeadMask(model.sites, row) for row in rows]))
+            for rows in drawn
+        ]
+    )
+    np.testing.assert_allclose(found[[0, 2, 3]], literal, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(found[1], plain(model, examples, [one])[0], rtol=0, atol=1e-10)
 
 
 def test_layers_below_the_mask_run_once_a_batch() -> None:

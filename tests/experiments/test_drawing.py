@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 import headtool
+from headtool.analysis import draw_plan
 from headtool.analysis.draw_plan import DrawPlan
 from headtool.analysis.draws import adjust_chains
+from headtool.analysis.paired import Paired
 from headtool.analysis.race import going_on, standing
 from headtool.engine.evaluation import evaluate
-from headtool.experiments import stages
+from headtool.experiments import drawing, stages
 from headtool.experiments.setup import set_up
 from headtool.heads import HeadMask
-from headtool.masks.curves import layers_of, matched_closed, random_closed
+from headtool.masks.curves import CurveMasks, layers_of, matched_closed, random_closed
 
 MODEL = "builtin:nli"
 ASKED = {
@@ -129,8 +131,68 @@ def test_rows_with_random_masks_have_no_p_that_holds_for_the_masks_drawn(
             for masks, examples in ((80, 3), (20, 6), (10, 12), (5, 24))
         ],
     }
+    assert found.curve_draws.empty  # each example has masks of its own
+
+
+def test_the_random_curve_gives_each_example_masks_of_its_own(found: headtool.Comparison) -> None:
+    """Against a loop over examples; its interval is the bootstrap's over these."""
+    setup = set_up(MODEL, name="curve", **ASKED)
+    family, examples = setup.families[0], setup.split.first
+    dealt = CurveMasks.draw(
+        *("all", family.sites, family.budgets, {}),
+        draws=None, keep_one=False, seed=0, deal=len(examples),
+    ).dealt  # fmt: skip
+    assert dealt is not None
+    random = found.curves[found.curves["method"] == "random"].set_index("budget")
+    for budget in (8, 24):
+        point, changes = family.budgets.index(budget), []
+        for number in range(len(examples)):
+            mask = HeadMask(setup.model.sites, ~dealt[number, point])
+            one = evaluate(setup.model, examples.take(np.array([number])), [mask])
+            changes.append(one.masked["loss"][0, 0] - one.whole["loss"][0])
+        assert random["delta"][budget] == pytest.approx(np.mean(changes), abs=1e-6)
+        spread = 3.92 * np.std(changes, ddof=1) / len(examples) ** 0.5
+        width = random["high"][budget] - random["low"][budget]
+        assert 0.5 * spread < width < 1.5 * spread  # twenty resamples
+
+
+@pytest.mark.slow
+def test_a_metric_that_is_no_mean_has_draws_on_all_examples() -> None:
+    found = headtool.curve(MODEL, **{**ASKED, "metric": "f1-macro", "limit": 24})
     assert sorted(found.curve_draws["draw"].unique()) == [0, 1, 2, 3, 4]
     assert not found.curve_draws["method"].str.startswith("random-matched").any()
+    values = found.curve_draws.groupby("budget")["value"].mean()
+    random = found.curves[found.curves["method"] == "random"].set_index("budget")["value"]
+    np.testing.assert_allclose(values, random)
+
+
+@pytest.mark.slow
+def test_a_pilot_makes_a_long_race_shorter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where masks differ far more than noise from examples, the least examples are enough."""
+    asked = {**ASKED, "steps": "10%"}
+    setup = set_up(MODEL, name="curve", **asked)
+    family, model = setup.families[0], setup.model
+    labels = setup.split.first.data.columns["label"]
+    given = {"methods": 2, "alpha": 0.05, "seed": 0}
+    monkeypatch.setattr(drawing, "_PILOT", 9)
+    monkeypatch.setattr(draw_plan, "_LEAST_EXAMPLES", 4)
+    long = DrawPlan.of(family.budgets, family.sites.n_heads, labels, **given)
+    keys = CurveMasks.draw(
+        "all", family.sites, family.budgets, {}, draws=None, keep_one=False, seed=0
+    ).keys
+    part = np.sort(np.concatenate([part[:3] for part in long.parts]))
+    pilot = {}
+    for budget in long.budgets:
+        closed = [
+            random_closed(key, (budget,), layers_of(family.sites), keep_one=False) for key in keys
+        ]
+        masks = [HeadMask(model.sites, ~rows[0]) for rows in closed]
+        outcomes = evaluate(model, setup.split.first.take(part), masks)
+        pilot[budget] = Paired.from_outcomes(outcomes, setup.measures.metric)
+    expected = DrawPlan.of(family.budgets, family.sites.n_heads, labels, **given, pilot=pilot)
+    found = headtool.curve(MODEL, **asked).settings["draws_plan"]
+    assert found == expected.described()
+    assert found != long.described()
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

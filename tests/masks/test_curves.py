@@ -7,6 +7,7 @@ import pytest
 
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite, HeadMask, Sites
+from headtool.heads.masks import DealtMask
 from headtool.masks.curves import (
     CurveMasks,
     budgets_of,
@@ -135,6 +136,41 @@ def test_draws_are_shared_by_methods_and_repeat() -> None:
     assert (other.random != masks.random).any()
     only = masks.only(["b"])
     assert list(only.closed) == list(only.matched) == ["b"]
+
+
+def test_dealt_masks_are_nested_and_close_all_heads_as_often() -> None:
+    """Each example has a uniform order of its own; over all of them, heads take turns."""
+    closed = {"a": closed_in_order(np.arange(10), (0, 4, 7, 10), 10)}
+
+    def deal(examples: int, seed: int) -> CurveMasks:
+        return CurveMasks.draw(
+            "all",
+            SITES,
+            (0, 4, 7, 10),
+            closed,
+            draws=None,
+            keep_one=False,
+            seed=seed,
+            deal=examples,
+        )
+
+    masks = deal(400, 1)
+    assert masks.dealt is not None
+    assert masks.dealt.shape == (400, 4, 10)
+    assert masks.random.shape == (0, 4, 10)
+    assert (masks.dealt.sum(axis=2) == [0, 4, 7, 10]).all()
+    assert (masks.dealt[:, 1:] >= masks.dealt[:, :-1]).all()
+    assert len(np.unique(masks.dealt[:, 1], axis=0)) > 100  # of 210 there are
+    often = np.array([deal(400, seed).dealt[:, 1].mean(axis=0) for seed in range(50)])  # type: ignore[index]
+    np.testing.assert_allclose(often.mean(axis=0), 0.4, atol=0.01)
+    assert often.std() < 0.7 * (0.4 * 0.6 / 400) ** 0.5  # of heads drawn without the turns
+    assert masks.mask(masks.dealt[:, 0], SITES) == HeadMask.full(SITES)
+    own = masks.mask(masks.dealt[:, 1], SITES)
+    assert isinstance(own, DealtMask)
+    assert own == DealtMask(SITES, ~masks.dealt[:, 1])
+    assert own != DealtMask(SITES, ~masks.dealt[:, 2])
+    assert own.to_json() != DealtMask(SITES, ~masks.dealt[:, 2]).to_json()
+    assert own.closed == SITES.heads
 
 
 def test_no_draws() -> None:

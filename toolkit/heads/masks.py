@@ -222,7 +222,8 @@ class DealtMask(HeadMask):
     @property
     def closed(self) -> tuple[Head, ...]:
         """The heads that are closed for any example, in canonical order."""
-        return HeadMask(self.sites, self.open.all(axis=0)).closed
+        always = np.asarray(self.open.all(axis=0))
+        return HeadMask(self.sites, always).closed
 
     def to_json(self) -> str:
         """Write the masks of all examples, packed; no other tool reads it."""

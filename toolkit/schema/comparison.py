@@ -136,7 +136,8 @@ COMPARISON = (
         _BOTH,
         CURVE,
         about="Intervals are paired bootstraps over examples; of random masks, over examples and "
-        "draws.",
+        "draws. Without `--draws`, each example has random masks of its own, and the metric is "
+        "taken over all of them; or, where it is no mean over examples, there are five draws.",
         key=("kind", "method", "budget"),
     ),
     Table(
@@ -144,7 +145,7 @@ COMPARISON = (
         "a draw of random masks at a budget",
         _BOTH,
         (*_PLACE, integer("draw", "", "number of the draw, from 0"), *BUDGET, *_VALUE),
-        about="Of these, `curves` has the means.",
+        about="Of these, `curves` has the means. No rows where each example has its own masks.",
         key=("kind", "method", "draw", "budget"),
     ),
     Table(
@@ -230,9 +231,9 @@ COMPARISON = (
             *interval("`faithfulness` at this point alone", "share"),
         ),
         about="1 is the whole model and 0 the model without a head, in whichever direction the "
-        "metric is better. Intervals are paired bootstraps over examples; of `random`, the mean of "
-        "random rankings, they span the single rankings. Missing where the whole model and the "
-        "model without a head have the same value.",
+        "metric is better. Intervals are paired bootstraps over examples; of several random "
+        "rankings, which have one row, they span the single ones. Missing where the whole model "
+        "and the model without a head have the same value.",
         key=("kind", "method", "kept"),
     ),
     Table(
@@ -255,8 +256,9 @@ COMPARISON = (
         about="The circuit performance ratio (CPR) and the circuit-model distance (CMD) of Mueller "
         "et al. 2025 (MIB), by the trapezoid rule between their shares: .001, .002, .005, .01, "
         ".02, .05, .1, .2, .5 and 1, of which the whole number of heads below stays. Intervals are "
-        "paired bootstraps over examples; of `random`, they span the single rankings. How many "
-        "random rankings are beaten describes; it is no test.",
+        "paired bootstraps over examples; of several random rankings, they span the single ones. "
+        "How many of these are beaten describes; it is no test, and is missing where each example "
+        "has a ranking of its own.",
         key=("kind", "method"),
     ),
     Table(
