@@ -13,6 +13,7 @@ from headtool.data import TextData
 from headtool.engine.evaluation import evaluate
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
+from headtool.heads.masks import DealtMask
 from headtool.metrics import get_metric
 from headtool.models.answers import spread
 from headtool.models.huggingface.model import HuggingFaceModel
@@ -158,6 +159,20 @@ def test_answers_do_not_depend_on_batches() -> None:
     )
     for name in ("loss", "wrong_loss", "tokens", "correct", "bytes"):
         np.testing.assert_allclose(one.masked[name], many.masked[name], atol=1e-9)
+
+
+@pytest.mark.parametrize("batch_tokens", [50, 4096])
+def test_all_answers_of_an_example_meet_the_mask_that_it_is_dealt(batch_tokens: int) -> None:
+    model = language_model()
+    examples = model.encode(choices(), batch_tokens=batch_tokens)
+    assert spread(examples).owners is not None
+    drawn = np.random.default_rng(4).random((len(examples), model.sites.n_heads)) > 0.5
+    dealt = evaluate(model, examples, [DealtMask(model.sites, drawn)]).masked
+    for number, row in enumerate(drawn):
+        alone = examples.take(np.array([number]))
+        one = evaluate(model, alone, [HeadMask(model.sites, row)]).masked
+        for name, values in one.items():
+            assert dealt[name][0, number] == pytest.approx(values[0, 0], abs=1e-9), name
 
 
 def test_bytes_of_running_text() -> None:
