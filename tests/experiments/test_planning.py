@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -209,3 +210,18 @@ def test_all_commands_that_take_progress_are_known() -> None:
         headtool.plan("score", workers=0)
     with pytest.raises(TypeError, match="unexpected keyword argument 'limits'"):
         headtool.plan("score", limits=3)
+
+
+@pytest.mark.parametrize("command", ["ablate", "compare"])
+def test_plans_count_the_passes_that_measure_the_noise(command: str) -> None:
+    short = load_model("builtin:nli", device="cpu", dtype="bfloat16")
+    given: dict[str, Any] = {"limit": 24, "metric": "loss"}
+    if command == "compare":
+        given |= {"methods": ["gradient"], "steps": "50%", "draws": 1}
+    plan = headtool.plan(command, short, **given)
+    (row,) = [row for row in plan.frame.to_dict("records") if row["phase"] == "rounding"]
+    watch = Watch()
+    getattr(headtool, command)(short, progress=watch, **given)
+    assert watch.done["rounding"] == pytest.approx(row["token_passes_most"], abs=1)
+    exact = load_model("builtin:nli", device="cpu")
+    assert "rounding" not in set(headtool.plan(command, exact, **given).frame["phase"])

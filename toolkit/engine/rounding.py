@@ -8,6 +8,7 @@ every later rounding. That is random rounding (CESTAC, Vignes 1993; Parker 1997)
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -16,7 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from headtool.engine.counting import mask_shares
 from headtool.engine.evaluation import evaluate
+from headtool.engine.metering import Meter
 from headtool.engine.replacement import Fill, Replacement
 from headtool.engine.units import Executor, in_turn
 from headtool.heads import AttentionSite, Head, HeadMask
@@ -24,13 +27,29 @@ from headtool.metrics.base import Metric
 from headtool.metrics.translation import TranslationMetric
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Batch, Examples
-from headtool.progress import Progress
+from headtool.progress import Progress, silent
 from headtool.work import Passes, Size
 
-__all__ = ["measure_rounding"]
+__all__ = ["measure_rounding", "rounding_work"]
 
 _EXAMPLES = 64
 _SHORT = ("bfloat16", "float16")
+
+
+def rounding_work(
+    model: ModelAdapter, examples: Examples, metrics: Sequence[Metric]
+) -> tuple[Examples, Passes] | None:
+    """Say what `measure_rounding` runs, and over which examples; None: nothing.
+
+    Parameters
+    ----------
+    model, examples, metrics
+        As for `measure_rounding`.
+    """
+    if not _measured(model, examples, metrics):
+        return None
+    share = mask_shares(model, [_first_closed(model)])[0]
+    return _some(examples), Passes(forward=2 + share, what="rounding")  # see `_NextNumber`
 
 
 def measure_rounding(
@@ -40,6 +59,7 @@ def measure_rounding(
     *,
     seed: int = 0,
     execute: Executor = in_turn,
+    meter: Meter | None = None,
 ) -> dict[str, Any] | None:
     """Measure what an effect would be if nothing but the rounding changed.
 
@@ -54,6 +74,8 @@ def measure_rounding(
         Draws which way each number goes.
     execute
         Who runs the units.
+    meter
+        Counts the work, as the phase ``rounding``.
 
     Returns
     -------
@@ -63,20 +85,18 @@ def measure_rounding(
         predictions, which any change raises, it is the change itself. None if the model computes
         with more digits, or nothing is left to measure.
     """
-    dtype = model.placement["dtype"]
-    measured = [metric for metric in metrics if not isinstance(metric, TranslationMetric)]
-    if dtype not in _SHORT or not measured or len(examples) < 2:
+    measured = _measured(model, examples, metrics)
+    if not measured:
         return None
-    count = min(_EXAMPLES, len(examples))
-    some = examples.take(np.arange(count) * len(examples) // count)
-    first = next(iter(model.sites))
-    heads = [Head(first.kind, first.layer, index) for index in range(first.n_heads)]
-    outcomes = evaluate(
-        *(model, some, [HeadMask.without(model.sites, heads)]),
-        replacement=_NextNumber(first, seed),
-        divergence=any(metric.compares for metric in measured),
-        execute=execute,
-    )
+    some = _some(examples)
+    with contextlib.nullcontext() if meter is None else meter.phase("rounding"):
+        outcomes = evaluate(
+            *(model, some, [_first_closed(model)]),
+            replacement=_NextNumber(next(iter(model.sites)), seed),
+            divergence=any(metric.compares for metric in measured),
+            execute=execute,
+            progress=silent if meter is None else meter,
+        )
     moved = outcomes.row(0)
     noise = {
         metric.name: metric.compute(moved)
@@ -85,7 +105,26 @@ def measure_rounding(
         for metric in measured
     }
     known = {name: float(value) for name, value in noise.items() if np.isfinite(value)}
-    return {"dtype": dtype, "examples": count, "noise": known}
+    return {"dtype": model.placement["dtype"], "examples": len(some), "noise": known}
+
+
+def _measured(model: ModelAdapter, examples: Examples, metrics: Sequence[Metric]) -> list[Metric]:
+    """The metrics whose noise is measured; none where the model computes with more digits."""
+    if model.placement["dtype"] not in _SHORT or len(examples) < 2:
+        return []
+    return [metric for metric in metrics if not isinstance(metric, TranslationMetric)]
+
+
+def _some(examples: Examples) -> Examples:
+    count = min(_EXAMPLES, len(examples))
+    return examples.take(np.arange(count) * len(examples) // count)
+
+
+def _first_closed(model: ModelAdapter) -> HeadMask:
+    """The mask that closes all heads of the first site."""
+    first = next(iter(model.sites))
+    heads = [Head(first.kind, first.layer, index) for index in range(first.n_heads)]
+    return HeadMask.without(model.sites, heads)
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,7 @@ def ablation_plan(
         for passes in filling.cost(size):
             sketch.add(phase, passes, examples)
         sketch.masks(phase, count or len(ablated), examples, measures, share=share, what="masks")
+    sketch.rounding(examples, measures.metrics)
     return sketch.plan()
 
 

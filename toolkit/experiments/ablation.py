@@ -344,7 +344,9 @@ def ablate(
             agreement = replacement_agreement(
                 {replacement: outcomes, **others}, measures.metric, seed=seed
             )
-        rounding = measure_rounding(adapter, examples, measures.metrics, seed=seed, execute=execute)
+        rounding = measure_rounding(
+            *(adapter, examples, measures.metrics), seed=seed, execute=execute, meter=meter
+        )
         if rounding is not None:
             source["rounding"] = rounding
             source["notes"] = rounding_notes(frame, measures.metrics, rounding, len(examples))

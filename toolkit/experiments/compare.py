@@ -219,6 +219,7 @@ def run_comparison(
             *(setup.model, setup.split.first, found.metrics if found.ablations else ()),
             seed=setup.request.seed,
             execute=execute,
+            meter=meter,
         )
         tables, computed = tabulate(setup, roster, found, halves, others, against_random, rounding)
         computed["passes"] = scoring_passes(setup, plan, list(scores))

@@ -84,6 +84,8 @@ def comparison_plan(setup: Setup) -> Plan:
     if request.draws is None:
         for family in setup.families:
             _draws(setup, sketch, family)
+    if setup.name == "compare":
+        sketch.rounding(first, setup.measures.metrics)
     return sketch.plan()
 
 

@@ -13,9 +13,11 @@ import numpy as np
 from headtool.engine.counting import phase_of, size_of
 from headtool.engine.measurement import Measures
 from headtool.engine.metering import Meter
+from headtool.engine.rounding import rounding_work
 from headtool.experiments.model_cost import ModelCost, model_cost
 from headtool.heads import Sites
 from headtool.methods.base import Method
+from headtool.metrics.base import Metric
 from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.progress import ProgressLike
@@ -207,6 +209,19 @@ class Sketch:
                 what=what,
             )
         self.add(name, passes, examples, masks=number)
+
+    def rounding(self, examples: Examples, metrics: Sequence[Metric]) -> None:
+        """Add what rounding does to effects, where that is measured.
+
+        Parameters
+        ----------
+        examples, metrics
+            As for `headtool.engine.rounding.measure_rounding`.
+        """
+        work = rounding_work(self.model, examples, metrics)
+        if work is not None:
+            some, passes = work
+            self.add("rounding", passes, some, masks=1)
 
     def method(
         self,
