@@ -3,9 +3,8 @@
 ``python benchmarks/bench_ablation.py`` runs a classifier (BERT), an encoder-decoder (BART) and a
 causal language model (GPT-2) with random weights, 6, 12 and 24 layers of about five million weights
 in all, on batches of 64 to 4,096 tokens; one thread of an idle machine takes under three minutes.
-The plain loop runs one mask at a time over the ordinary batches, which the engine may cut smaller,
-and both sides take turns, layer by layer, in one process. What the engine tries once a model it
-does in the warm-up. With one thread (OMP_NUM_THREADS=1) processor time is counted, so
+The plain loop runs one mask at a time over the same batches, and both sides take turns,
+layer by layer, in one process. With one thread (OMP_NUM_THREADS=1) processor time is counted, so
 that others on the machine matter less.
 
 The bound counts the multiplications of linear layers: the whole model once, and for each mask what
@@ -73,37 +72,29 @@ class Outcome:
 
 
 class Race:
-    """Runs the engine's units site by site, and the plain loop over the same masks in between.
+    """Runs the engine's units site by site, and after each the plain loop over the same masks.
 
-    Taking turns so often, both sides see the same machine, whatever else it does meanwhile. The
-    plain loop runs the ordinary batches; the engine may cut them smaller.
+    Taking turns so often, both sides see the same machine, whatever else it does meanwhile.
     """
 
-    def __init__(self, masks: Sequence[HeadMask], examples: Examples, plain: Plain) -> None:
+    def __init__(self, masks: Sequence[HeadMask], examples: int, plain: Plain) -> None:
         self.masks = masks
         self.plain = plain
         self.seconds = 0.0
-        self.losses = np.zeros((len(masks), len(examples)))
-        every = range(len(masks))
-        self.batches = [Unit(i, one, every) for i, one in enumerate(examples.batches())]
+        self.losses = np.zeros((len(masks), examples))
 
     def __call__(
         self, units: Sequence[Unit], work: Callable[[Unit], UnitResult]
     ) -> Iterator[tuple[Unit, UnitResult]]:
         """Run units as an executor of `evaluate`."""
-        sites = [self._by_site(unit.masks) for unit in units]
-        waiting = [(batch, mask) for batch in self.batches for mask in batch.masks]
-        turns = sum(map(len, sites))
-        total, turn = len(waiting), 0
-        for unit, blocks in zip(units, sites, strict=True):
+        for unit in units:
             parts = []
-            for masks in blocks:
+            for masks in self._by_site(unit.masks):
                 parts.append(work(Unit(unit.number, unit.examples, masks)))
                 started = clock()
-                for batch, mask in waiting[total * turn // turns : total * (turn + 1) // turns]:
-                    self.losses[mask, batch.examples] = self.plain(self.masks[mask], batch)
+                for mask in masks:
+                    self.losses[mask, unit.examples] = self.plain(self.masks[mask], unit)
                 self.seconds += clock() - started
-                turn += 1
             first, *others = parts
             yield (
                 unit,
@@ -164,7 +155,7 @@ def race(model: ModelAdapter, examples: Examples, masks: list[HeadMask], plain: 
     first = Unit(0, examples.batches()[0], range(1))
     plain(masks[0], first)  # warm-up
     evaluate(model, examples.take(first.examples[:2]), masks[:1])
-    runner = Race(masks, examples, plain)
+    runner = Race(masks, len(examples), plain)
     started = clock()
     fast = evaluate(model, examples, masks, execute=runner)
     seconds = clock() - started - runner.seconds

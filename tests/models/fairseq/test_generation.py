@@ -94,13 +94,13 @@ def by_fairseq(
 def decoded_again(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many sentences each call of fairseq's own search gets from now on."""
     sizes: list[int] = []
-    decode = FairseqGenerator.decode
+    decode = FairseqGenerator._generated
 
-    def counted(self: FairseqGenerator, batch: Any) -> list[list[int]]:
+    def counted(self: FairseqGenerator, generator: Any, batch: Any) -> list[list[int]]:
         sizes.append(len(batch))
-        return decode(self, batch)
+        return decode(self, generator, batch)
 
-    monkeypatch.setattr(FairseqGenerator, "decode", counted)
+    monkeypatch.setattr(FairseqGenerator, "_generated", counted)
     return sizes
 
 
@@ -202,6 +202,7 @@ def test_ties_are_left_to_fairseq(
     again = decoded_again(monkeypatch)
     assert translate(model, examples, masks, search=search) == plain
     assert sum(again) > len(examples)
+    assert len(again) < len(masks)  # many masks at a time
 
 
 def test_replacements_and_rescaling_decode_as_from_scratch(

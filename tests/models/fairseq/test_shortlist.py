@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from headtool.errors import HeadtoolError
-from headtool.models.fairseq.lazy_search import ContinuationScorer
+from headtool.models.fairseq.scoring import ContinuationScorer
 from headtool.models.fairseq.shortlist import Certificate, Favourites
 
 PAD, END, TOKENS, WIDTH, POSITIONS, MASKS = 1, 2, 200, 8, 40, 5
@@ -28,7 +28,7 @@ def vocabulary(numbers: torch.Generator, count: int) -> ContinuationScorer:
 
 def ranked(words: ContinuationScorer, features: Tensor, depth: Tensor) -> tuple[Tensor, Tensor]:
     """Log-probabilities after the rules for padding and end, sorted in full."""
-    scores = (features @ words.projection).log_softmax(dim=1)
+    scores = (features @ words.projection[:, :TOKENS]).log_softmax(dim=1)
     scores[:, PAD] = -torch.inf
     scores[depth == 0, END] = -torch.inf
     for row in (depth == words.max_length - 1).nonzero().flatten().tolist():

@@ -15,15 +15,13 @@ import torch
 from torch import Tensor
 
 from headtool.attention.gating import Handler
-from headtool.errors import HeadtoolError
 from headtool.models.fairseq.beam import BeamSearch
 from headtool.models.fairseq.prefix_tree import PrefixTree, Visits
+from headtool.models.fairseq.scoring import ContinuationScorer
 from headtool.models.fairseq.source import Source
 from headtool.models.fairseq.stack import DecoderStack
 
-__all__ = ["ContinuationScorer", "Known", "Memory", "Writer", "search_lazily"]
-
-_ROWS = 256  # scored at once; their scores fit into the processor's cache
+__all__ = ["Known", "Memory", "Writer", "search_lazily"]
 
 _SLACK = 0.5  # nats by which a prefix may miss being useful to the whole model and still be kept
 
@@ -75,97 +73,6 @@ class Known:
     values: Tensor
     tokens: Tensor
     begins: Tensor
-
-
-class ContinuationScorer:
-    """Scores continuations.
-
-    Parameters
-    ----------
-    projection
-        Output projection [V, E].
-    pad, end
-        Symbols: one that is never chosen, and the end of sentence, which cannot come first.
-    max_length
-        Most symbols of a hypothesis, the end included.
-    count
-        How many of the best continuations are wanted.
-    tolerance
-        Differences below this are ties.
-    """
-
-    def __init__(
-        self,
-        projection: Tensor,
-        *,
-        pad: int,
-        end: int,
-        max_length: int,
-        count: int,
-        tolerance: float,
-    ) -> None:
-        self.projection, self.pad, self.end = projection.T, pad, end
-        self.max_length, self.count, self.tolerance = max_length, count, tolerance
-        self._room: Tensor | None = None
-
-    def best(
-        self, features: Tensor, depth: Tensor, likely: Tensor | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Best continuations in descending order: log-probabilities and symbols, [R, count].
-
-        Parameters
-        ----------
-        features
-            What the decoder puts out, [R, E].
-        depth
-            Positions counted from zero, [R].
-        likely
-            Symbols to look at first, [R, K]; it saves time if the best are among them.
-        """
-        size = (len(features), self.count)
-        values, tokens = features.new_empty(size), depth.new_empty(size)
-        for start in range(0, len(features), _ROWS):
-            part = slice(start, start + _ROWS)
-            scores, at = self.scores(features[part]), depth[part]
-            end = scores[:, self.end].clone()
-            scores[at == 0, self.end] = -torch.inf
-            if likely is None:
-                best, found = scores.topk(self.count, dim=1)
-            else:
-                best, found = self._among(scores, likely[part])
-            last = at >= self.max_length - 1
-            if last.any():
-                best[last], found[last] = -torch.inf, self.pad
-                best[last, 0], found[last, 0] = end[last], self.end
-            values[part], tokens[part] = best, found
-        if values.isnan().any():
-            raise HeadtoolError(
-                "the model's scores are not finite; check the weights, or try `dtype=float32`"
-            )
-        return values, tokens
-
-    def scores(self, features: Tensor) -> Tensor:
-        """Log-probabilities of all symbols, valid until the next call; [R, V]."""
-        size = (len(features), self.projection.shape[1])
-        if self._room is None or self._room.dtype != features.dtype:
-            self._room = features.new_empty((2, _ROWS, size[1]))
-        logits, scores = self._room[0, : size[0]], self._room[1, : size[0]]
-        torch.mm(features, self.projection, out=logits)
-        torch.log_softmax(logits, dim=1, out=scores)
-        scores[:, self.pad] = -torch.inf
-        return scores
-
-    def _among(self, scores: Tensor, likely: Tensor) -> tuple[Tensor, Tensor]:
-        """Find the best by looking at likely symbols, and at all where another one is as good."""
-        known = scores.gather(1, likely)
-        best, order = known.topk(self.count, dim=1)
-        found = likely.gather(1, order)
-        others = scores.scatter_(1, likely, -torch.inf).amax(dim=1)
-        rows = (others >= best[:, -1]).nonzero().squeeze(1)
-        if len(rows):
-            restored = scores[rows].scatter_(1, likely[rows], known[rows])
-            best[rows], found[rows] = restored.topk(self.count, dim=1)
-        return best, found
 
 
 @dataclass(frozen=True)

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
-from headtool.attention.gating import Gating, Handler
 from headtool.models.base import ModelAdapter
+from headtool.models.fairseq.grids import Grid
 from headtool.models.fairseq.prefix_tree import PrefixTree
-from headtool.models.fairseq.source import Source, self_attention, widened
-from headtool.models.fairseq.stack import DecoderStack, EncoderStack, Start, Trace
+from headtool.models.fairseq.source import Source, attention
+from headtool.models.fairseq.stack import DecoderStack, EncoderStack, Trace
 from headtool.models.generation import Gates
 
-__all__ = ["Begin", "Passes", "Stores"]
+__all__ = ["Begin", "Encoded", "Passes", "attend_within", "source_bias"]
 
 
 @dataclass(frozen=True, order=True)
@@ -43,19 +41,38 @@ class Begin:
 
 
 @dataclass(frozen=True)
-class Stores:
-    """Where a pass puts keys and values.
+class Encoded:
+    """Sources that were encoded with all heads open.
 
     Attributes
     ----------
-    tensors
-        Per layer, keys and values, [.., 2 E].
-    firsts
-        Per layer, the first row to write.
+    lengths
+        Symbols of each, [B].
+    source
+        What decoders read of them.
+    trace
+        Residuals and heads' outputs of the encoder's sites, one source after the other.
     """
 
-    tensors: list[Tensor]
-    firsts: Sequence[int]
+    lengths: Tensor
+    source: Source
+    trace: Trace
+
+    def some(self, sources: Tensor) -> Encoded:
+        """Take some of them.
+
+        Parameters
+        ----------
+        sources
+            Which ones.
+        """
+        lengths = self.lengths[sources]
+        first = self.lengths.cumsum(dim=0)[sources] - lengths
+        begins = lengths.cumsum(dim=0) - lengths
+        places = torch.arange(int(lengths.sum()), device=lengths.device)
+        rows = places + (first - begins).repeat_interleave(lengths)
+        trace = {site: (x[rows], heads[rows]) for site, (x, heads) in self.trace.at.items()}
+        return Encoded(lengths, self.source.some(sources), Trace(trace))
 
 
 class Passes:
@@ -96,77 +113,38 @@ class Passes:
                     return Begin(in_decoder, place)
         raise ValueError("a mask that closes no head begins nowhere")
 
-    def padding(self, tokens: Tensor) -> Tensor:
-        """Which source symbols are padding, [B, S]."""
-        return tokens == int(self.encoder.encoder.padding_idx)
-
-    def trimmed(self, tokens: Tensor) -> Tensor:
-        """Pad sources no wider than the longest needs and attention likes."""
-        width = widened(int((~self.padding(tokens)).sum(dim=1).max()))
-        if width <= tokens.shape[1]:
-            return tokens[:, :width]
-        missing = (0, width - tokens.shape[1])
-        return functional.pad(tokens, missing, value=int(self.encoder.encoder.padding_idx))
-
-    def encode(self, tokens: Tensor, trace: Trace | None = None) -> Source:
-        """Encode sources with all heads open.
-
-        Parameters
-        ----------
-        tokens
-            Sources, [B, S].
-        trace
-            Records the pass; None for nothing.
-        """
-        padding = self.padding(tokens)
-        x = self.encoder.embed(tokens)[~padding.flatten()]
-        return self._encode(x, padding, None, trace)
-
-    def encode_masked(
-        self, place: int, trace: Trace, padding: Tensor, gating: Gating, masks: int
-    ) -> Source:
-        """Encode sources under masks that begin in an encoder layer; rows are masks x sources.
-
-        Parameters
-        ----------
-        place
-            The site of the encoder where the masks begin to matter.
-        trace
-            What the whole model's pass left.
-        padding
-            Which source symbols are padding, [B, S].
-        gating
-            The gates, a row for every mask and source.
-        masks
-            How many masks.
-        """
-        residual, contexts = trace.at[self.encoder.sites[place]]
-        start = Start(place, False, residual.repeat(masks, 1), contexts.repeat(masks, 1))
-        handler = _widened(gating, (~padding).sum(dim=1).repeat(masks))
-        return self._encode(start, padding.repeat(masks, 1), handler, None)
-
-    def _encode(
-        self, x: Tensor | Start, padding: Tensor, handler: Handler | None, trace: Trace | None
-    ) -> Source:
-        bias = torch.zeros(padding.shape, device=padding.device).masked_fill(padding, -torch.inf)
-        bias = bias[:, None, None]
-        cells = (~padding).flatten().nonzero().squeeze(1)
+    def encode(self, tokens: Tensor) -> Encoded:
+        """Encode sources [B, S] with all heads open."""
+        real = tokens != int(self.encoder.encoder.padding_idx)
+        lengths, trace = real.sum(dim=1), Trace()
+        grid = Grid(lengths.tolist(), tokens.device)
+        bias = source_bias(grid)
 
         def attend(layer: int, projected: Tensor) -> Tensor:
-            heads = self.encoder.layers[layer].self_attn.num_heads
-            found = self_attention(_grids(projected, cells, padding.shape), heads, bias)
-            return found.flatten(0, 1).index_select(0, cells)
+            return self.attend_encoder(layer, projected, grid, bias, 1)
 
-        states = self.encoder.run(x, attend, handler, trace)
+        states = self.encoder.run(self.encoder.embed(tokens)[real.flatten()], attend, trace)
+        return Encoded(lengths, self.source(states, grid, 1), trace)
+
+    def attend_encoder(
+        self, layer: int, projected: Tensor, grid: Grid, bias: Tensor, times: int
+    ) -> Tensor:
+        """Attend within sources under so many masks; see `attend_within`."""
+        heads = self.encoder.layers[layer].self_attn.num_heads
+        return attend_within(projected, grid, heads, bias, times)[0]
+
+    def source(self, states: Tensor, grid: Grid, times: int) -> Source:
+        """What decoders read of encoder states [times * R, E]."""
         pairs = []
         for layer, rows in zip(self.decoder.layers, self.decoder.source_keys(states), strict=True):
-            grids = _grids(rows, cells, padding.shape)
-            heads = layer.encoder_attn.num_heads
-            per_head = grids.view(*padding.shape, 2, heads, -1).transpose(1, 3)
-            pairs.append((per_head[:, :, 0].contiguous(), per_head[:, :, 1].contiguous()))
-        return Source(pairs, bias)
+            keys, values = _by_head(
+                grid.spread(rows, times, grid.width), layer.encoder_attn.num_heads
+            )
+            pairs.append((keys.contiguous(), values.contiguous()))
+        bias = source_bias(grid)
+        return Source(pairs, bias.repeat(times, 1, 1, 1) if times > 1 else bias)
 
-    def decode(self, tree: PrefixTree, source: Source, stores: Stores, trace: Trace) -> Tensor:
+    def decode(self, tree: PrefixTree, source: Source, keys: list[Tensor], trace: Trace) -> Tensor:
         """Run the decoder on a tree with all heads open.
 
         Parameters
@@ -175,8 +153,8 @@ class Passes:
             The prefixes, X in all.
         source
             What the decoder reads.
-        stores
-            Where keys and values go.
+        keys
+            Filled with the keys and values of each layer, [X, 2 E].
         trace
             Records the pass.
 
@@ -185,91 +163,60 @@ class Passes:
         Tensor
             Features, [X, E].
         """
-        x = self.decoder.embed(tree.tokens, tree.depth)
-        return self._decode(x, tree, source, stores, 1, None, trace)
-
-    def decode_masked(
-        self,
-        begin: Begin,
-        trace: Trace,
-        tree: PrefixTree,
-        source: Source,
-        stores: Stores,
-        gating: Gating,
-        masks: int,
-    ) -> Tensor:
-        """Run the decoder under masks that begin to matter at one place.
-
-        Parameters
-        ----------
-        begin
-            Where the masks begin to matter.
-        trace
-            What the whole model's pass left.
-        tree
-            The prefixes, X in all.
-        source
-            What the decoder reads: a row for every sentence, or one for every mask and sentence.
-        stores
-            Where keys and values go.
-        gating
-            The gates, a row for every mask and prefix.
-        masks
-            How many masks.
-
-        Returns
-        -------
-        Tensor
-            Features, [masks * X, E].
-        """
-        # The first self-attention does not read the source: it is that of the whole model.
-        place = begin.place if begin.in_decoder else 0
-        residual, contexts = trace.at[self.decoder_sites[place]]
-        layer, cross = divmod(place, 2)
-        x = Start(layer, bool(cross), residual.repeat(masks, 1), contexts.repeat(masks, 1))
-        handler = _widened(gating, tree.sizes.repeat(masks))
-        return self._decode(x, tree, source, stores, masks, handler, None)
-
-    def _decode(
-        self,
-        x: Tensor | Start,
-        tree: PrefixTree,
-        source: Source,
-        stores: Stores,
-        masks: int,
-        handler: Handler | None,
-        trace: Trace | None,
-    ) -> Tensor:
-        size, nodes = len(tree.begins), tree.nodes
-        bias = tree.bias.repeat(masks, 1, 1, 1) if masks > 1 else tree.bias
-        cells = tree.cells_of(masks)
-        # Where masks read one source, all their queries meet it at once.
-        sources = len(source.bias)
-        readers = cells if sources == masks * size else tree.cells_by_sentence(masks)
+        grid = Grid(tree.sizes.tolist(), tree.tokens.device)
+        bias = tree.bias_of(slice(None), grid)
 
         def attend(layer: int, projected: Tensor) -> Tensor:
-            first, width = stores.firsts[layer], stores.tensors[layer].shape[1]
-            stores.tensors[layer][first : first + len(projected)] = projected[:, -width:]
+            keys.append(projected[:, -2 * self.widths[layer] :].contiguous())
             heads = self.decoder.layers[layer].self_attn.num_heads
-            grids = _grids(projected, cells, (masks * size, nodes))
-            found = self_attention(grids, heads, bias)
-            return found.flatten(0, 1).index_select(0, cells)
+            return attend_within(projected, grid, heads, bias, 1)[0]
 
         def cross(layer: int, queries: Tensor) -> Tensor:
-            grids = _grids(queries, readers, (sources, masks * size * nodes // sources))
-            found = source.attend(layer, grids)
-            return found.flatten(0, 1).index_select(0, readers)
+            return grid.gathered(source.attend(layer, grid.spread(queries, 1)), 1)
 
-        return self.decoder.run(x, attend, cross, handler, trace)
-
-
-def _grids(rows: Tensor, cells: Tensor, shape: Sequence[int]) -> Tensor:
-    """Put rows [R, E] into cells [R] of grids of a shape [B, N], which are zero elsewhere."""
-    room = rows.new_zeros((shape[0] * shape[1], rows.shape[1]))
-    return room.index_copy_(0, cells, rows).view(*shape, -1)
+        x = self.decoder.embed(tree.tokens, tree.depth)
+        return self.decoder.run(x, attend, cross, None, trace)
 
 
-def _widened(gating: Gating, positions: Tensor) -> Gating:
-    """Repeat the gates of each sequence for each of its positions, given their number."""
-    wide = {site: rows.repeat_interleave(positions, dim=0) for site, rows in gating.gates.items()}
-    return Gating(wide, gating.replacements)
+def attend_within(
+    projected: Tensor, grid: Grid, heads: int, bias: Tensor, times: int
+) -> tuple[Tensor, Tensor]:
+    """Attend within sequences under so many masks.
+
+    Parameters
+    ----------
+    projected
+        Scaled queries, keys and values, [times * R, 3 E].
+    grid
+        How rows are laid out.
+    heads
+        How many heads.
+    bias
+        Added to the scores, broadcastable to [times * B, 1, N, width].
+    times
+        How many masks.
+
+    Returns
+    -------
+    contexts
+        The heads' outputs, [times * R, E].
+    keys
+        Keys and values, [times * B, width, 2 E].
+    """
+    width = projected.shape[1] // 3
+    queries = grid.spread(projected[:, :width], times)
+    both = grid.spread(projected[:, width:], times, grid.width)
+    return grid.gathered(attention(queries, *_by_head(both, heads), bias), times), both
+
+
+def source_bias(grid: Grid) -> Tensor:
+    """Minus infinity at padding, [B, 1, 1, width]."""
+    places = torch.arange(grid.width, device=grid.sizes.device)
+    zeros = torch.zeros((grid.batch, grid.width), device=places.device)
+    return zeros.masked_fill(places >= grid.sizes[:, None], -torch.inf)[:, None, None]
+
+
+def _by_head(both: Tensor, heads: int) -> tuple[Tensor, Tensor]:
+    """Keys and values [B, H, S, D] of both side by side, [B, S, 2 E]."""
+    keys, values = both.view(*both.shape[:2], 2, heads, -1).transpose(1, 3).unbind(2)
+    return keys, values

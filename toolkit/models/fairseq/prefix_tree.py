@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from headtool.models.fairseq.grids import Grid
 from headtool.models.fairseq.source import widened
 
 __all__ = ["PrefixTree", "Visits"]
@@ -50,11 +51,9 @@ class PrefixTree:
         each is the empty prefix.
     begins, sizes
         The first node of each sentence, and how many it has; [B].
-    cells
-        Where each node is in a grid of sentences by N nodes, [X].
     bias
-        Zero where a node's ancestor (or the node itself) is, else minus infinity, [B, 1, N, N].
-        A padding node sees itself.
+        Zero where a node's ancestor (or the node itself) is, else minus infinity, [B, 1, N, N]; or
+        [1, 1, N, N] for all sentences. A padding node sees itself.
     keys, children
         Sorted ``(sentence * N + parent) * vocabulary + token``, and the node that this is.
     vocabulary
@@ -65,7 +64,6 @@ class PrefixTree:
     depth: Tensor
     begins: Tensor
     sizes: Tensor
-    cells: Tensor
     bias: Tensor
     keys: Tensor
     children: Tensor
@@ -75,6 +73,37 @@ class PrefixTree:
     def nodes(self) -> int:
         """Most nodes of a sentence."""
         return self.bias.shape[3]
+
+    @classmethod
+    def chains(
+        cls, hypotheses: Sequence[Sequence[int]], *, start: int, device: torch.device
+    ) -> PrefixTree:
+        """Take every beginning of one hypothesis a sentence, without looking up any later.
+
+        Parameters
+        ----------
+        hypotheses
+            The hypotheses, without their end.
+        start
+            The symbol before the first.
+        device
+            Where the tensors are.
+        """
+        sizes = torch.tensor([1 + len(ids) for ids in hypotheses], device=device)
+        width = widened(int(sizes.max()))
+        sees = torch.ones((width, width), dtype=torch.bool, device=device).tril()
+        bias = torch.zeros(sees.shape, device=device).masked_fill(~sees, -torch.inf)
+        none = sizes.new_empty(0)
+        return cls(
+            torch.tensor([token for ids in hypotheses for token in (start, *ids)], device=device),
+            torch.cat([torch.arange(1 + len(ids), device=device) for ids in hypotheses]),
+            sizes.cumsum(dim=0) - sizes,
+            sizes,
+            bias[None, None],
+            none,
+            none,
+            1,
+        )
 
     @classmethod
     def of(
@@ -129,26 +158,24 @@ class PrefixTree:
             tensor(flat[:, 2]),
             tensor(sizes.cumsum() - sizes),
             tensor(sizes),
-            tensor((np.arange(width) < sizes[:, None]).ravel().nonzero()[0]),
             bias[:, None].to(device),
             tensor(np.array(keys, dtype=np.int64)[order]),
             tensor(np.array(children, dtype=np.int64)[order]),
             vocabulary,
         )
 
-    def cells_of(self, times: int) -> Tensor:
-        """Where each node of so many trees is, in grids tree by tree; [times * X]."""
-        each = torch.arange(times, device=self.cells.device) * (len(self.begins) * self.nodes)
-        return (each[:, None] + self.cells).flatten()
+    def bias_of(self, sentences: slice, grid: Grid) -> Tensor:
+        """Bias of some sentences whose nodes are laid out in a grid.
 
-    def cells_by_sentence(self, times: int) -> Tensor:
-        """Where each node of so many trees is, in grids sentence by sentence; [times * X].
-
-        The grids of all trees for a sentence follow each other.
+        Parameters
+        ----------
+        sentences
+            Which sentences.
+        grid
+            How their nodes are laid out.
         """
-        sentence, node = self.cells // self.nodes, self.cells % self.nodes
-        each = torch.arange(times, device=self.cells.device)[:, None]
-        return ((sentence * times + each) * self.nodes + node).flatten()
+        bias = self.bias if len(self.bias) == 1 else self.bias[sentences]
+        return bias[:, :, : grid.most, : grid.width]
 
     def child(self, sentence: Tensor, node: Tensor, token: Tensor) -> Tensor:
         """Return the node of a prefix that continues another one; -1 where the tree has none.

@@ -13,22 +13,30 @@ comparing the whole model's favourites with the highest of the others.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
-if TYPE_CHECKING:
-    from headtool.models.fairseq.lazy_search import ContinuationScorer
+from headtool.models.fairseq.scoring import ROWS, ContinuationScorer, best_of
 
 __all__ = ["Certificate", "Favourites", "Shortlist"]
 
 _CANDIDATES = 16
-_ROWS = 256  # positions of the whole model that are scored at once
 
 
 class Shortlist(Protocol):
     """What is known of the whole model's continuations at X positions."""
+
+    def some(self, rows: slice) -> Shortlist:
+        """Take some positions.
+
+        Parameters
+        ----------
+        rows
+            Which positions.
+        """
+        ...
 
     def best(
         self, vocabulary: ContinuationScorer, features: Tensor, depth: Tensor
@@ -64,15 +72,22 @@ class Favourites:
         features
             The whole model's features, [X, E].
         """
-        count = min(4 * vocabulary.count, vocabulary.projection.shape[1])
+        count = min(4 * vocabulary.count, vocabulary.size)
         return cls(
             torch.cat(
-                [
-                    vocabulary.scores(part).topk(count, dim=1).indices
-                    for part in torch.split(features, _ROWS)
-                ]
+                [best_of(vocabulary.logits(part), count)[1] for part in torch.split(features, ROWS)]
             )
         )
+
+    def some(self, rows: slice) -> Favourites:
+        """Take some positions.
+
+        Parameters
+        ----------
+        rows
+            Which positions.
+        """
+        return Favourites(self.tokens[rows])
 
     def best(
         self, vocabulary: ContinuationScorer, features: Tensor, depth: Tensor
@@ -103,7 +118,7 @@ class Certificate:
     tokens
         The tokens that it finds most probable, [X, K].
     weights
-        Their output weights less the mean over all tokens, which moves all scores alike; [X, E, K].
+        Their output weights less the mean over all tokens, which moves all scores alike; [X, K, E].
     rest
         The highest score of any other token, [X].
     reach
@@ -129,24 +144,37 @@ class Certificate:
         depth
             Positions counted from zero, [X].
         """
-        projection = vocabulary.projection  # [E, V]
-        weights = (projection - projection.mean(dim=1, keepdim=True)).T.contiguous()
-        count = min(_CANDIDATES, len(weights) - 3)
+        count = min(_CANDIDATES, vocabulary.size - 3)
         tokens, rest = [], []
-        for part, at in zip(torch.split(features, _ROWS), torch.split(depth, _ROWS), strict=True):
-            scores = part @ weights.T
-            scores[:, vocabulary.pad] = -torch.inf
-            scores[at == 0, vocabulary.end] = -torch.inf
-            top, found = scores.topk(count + 1, dim=1)
+        for part, at in zip(torch.split(features, ROWS), torch.split(depth, ROWS), strict=True):
+            scores = vocabulary.logits(part)
+            scores[:, vocabulary.end].masked_fill_(at == 0, -torch.inf)
+            top, found = best_of(scores, count + 1)
             tokens.append(found[:, :count])
-            rest.append(top[:, count])
+            rest.append(top[:, count] - part @ vocabulary.centre)
         chosen = torch.cat(tokens)
         return cls(
             features,
             chosen,
-            weights[chosen].transpose(1, 2).contiguous(),
+            vocabulary.centred[chosen],
             torch.cat(rest),
-            float(weights.norm(dim=1).max()),
+            vocabulary.reach,
+        )
+
+    def some(self, rows: slice) -> Certificate:
+        """Take some positions.
+
+        Parameters
+        ----------
+        rows
+            Which positions.
+        """
+        return Certificate(
+            self.features[rows],
+            self.tokens[rows],
+            self.weights[rows],
+            self.rest[rows],
+            self.reach,
         )
 
     def best(
@@ -168,7 +196,7 @@ class Certificate:
         size = len(self.features)
         masks = len(features) // size
         moved = features.view(masks, size, -1)
-        scores = torch.bmm(moved.transpose(0, 1), self.weights)  # [X, masks, K]
+        scores = torch.bmm(moved.transpose(0, 1), self.weights.transpose(1, 2))  # [X, masks, K]
         top, order = scores.topk(2, dim=2)
         farther = (moved - self.features).norm(dim=2).T * self.reach + self.rest[:, None]
         margin = torch.minimum(top[..., 0] - top[..., 1], top[..., 0] - farther)

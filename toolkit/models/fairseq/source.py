@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["Source", "attention", "self_attention", "widened"]
+__all__ = ["Source", "attention", "single_attention", "widened"]
 
 _LANES = 16  # a softmax over a multiple of so many keys is several times as fast: no remainder
 
@@ -28,6 +28,15 @@ class Source:
 
     keys: list[tuple[Tensor, Tensor]]
     bias: Tensor
+
+    def some(self, rows: Tensor | slice) -> Source:
+        """Take some rows."""
+        return Source([(keys[rows], values[rows]) for keys, values in self.keys], self.bias[rows])
+
+    def trimmed(self, width: int) -> Source:
+        """Leave out positions from a width on, which hold padding only."""
+        keys = [(keys[:, :, :width], values[:, :, :width]) for keys, values in self.keys]
+        return Source(keys, self.bias[..., :width])
 
     @classmethod
     def joined(cls, sources: Sequence[Source]) -> Source:
@@ -75,28 +84,40 @@ def widened(width: int) -> int:
     return -(-width // _LANES) * _LANES
 
 
-def self_attention(projected: Tensor, heads: int, bias: Tensor) -> Tensor:
-    """Attend within sequences.
+def single_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor, heads: int
+) -> Tensor:
+    """Attend from one position each, by few large products.
+
+    The query of every head meets the keys of all, with zeros where the others are: more to
+    multiply, but all at once.
 
     Parameters
     ----------
-    projected
-        Scaled queries, keys and values, [B, T, 3 E].
+    queries
+        Scaled queries, [R, E].
+    keys
+        Shape [R, E, S].
+    values
+        Shape [R, S, E].
+    bias
+        Added to the scores, [R, 1, S].
     heads
         How many heads.
-    bias
-        Added to the scores.
 
     Returns
     -------
     Tensor
-        Shape [B, T, E].
+        Shape [R, E].
     """
-    queries, keys, values = projected.view(*projected.shape[:2], 3, heads, -1).unbind(2)
-    return attention(queries.flatten(2), keys.transpose(1, 2), values.transpose(1, 2), bias)
+    size, width = queries.shape
+    own = torch.eye(heads, device=queries.device).repeat_interleave(width // heads, dim=1)
+    scores = torch.baddbmm(bias, queries[:, None] * own, keys)
+    everyone = torch.bmm(scores.softmax(dim=2), values).view(size, heads, heads, -1)
+    return everyone.diagonal(dim1=1, dim2=2).transpose(1, 2).reshape(size, width)
 
 
-def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None) -> Tensor:
+def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor) -> Tensor:
     """Attend from queries to keys.
 
     Parameters
@@ -106,7 +127,7 @@ def attention(queries: Tensor, keys: Tensor, values: Tensor, bias: Tensor | None
     keys, values
         Shape [B, H, S, D].
     bias
-        Added to the scores; None for nothing.
+        Added to the scores, broadcastable to [B, 1, T, S].
 
     Returns
     -------

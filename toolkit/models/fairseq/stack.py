@@ -19,7 +19,7 @@ from torch.nn import functional
 from headtool.attention.gating import Handler, SiteHandle
 from headtool.heads import AttentionSite
 
-__all__ = ["DecoderStack", "EncoderStack", "Start", "Trace"]
+__all__ = ["DecoderStack", "EncoderStack", "Trace"]
 
 Attend = Callable[[int, Tensor], Tensor]
 """Self-attention: takes scaled queries, keys and values [R, 3 E], returns heads' outputs [R, E]."""
@@ -35,24 +35,6 @@ class Trace:
     """What a pass left at each site, in the order of the pass: residual and heads' outputs."""
 
     at: dict[AttentionSite, tuple[Tensor, Tensor]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Start:
-    """Where a pass begins: at a site whose heads' outputs are known.
-
-    Attributes
-    ----------
-    layer, cross
-        The site: of self-attention, or of attention to the source.
-    residual, contexts
-        What the whole model has there, repeated for the rows of the pass; [R, E] each.
-    """
-
-    layer: int
-    cross: bool
-    residual: Tensor
-    contexts: Tensor
 
 
 class _Joined:
@@ -96,9 +78,9 @@ class DecoderStack:
         self.self_sites = [by_module[layer.self_attn.out_proj] for layer in self.layers]
         self.cross_sites = [by_module[layer.encoder_attn.out_proj] for layer in self.layers]
         self.projections = [_Joined.within(layer.self_attn) for layer in self.layers]
-        self.source_projections = [
-            _Joined(layer.encoder_attn.k_proj, layer.encoder_attn.v_proj) for layer in self.layers
-        ]
+        attentions = [layer.encoder_attn for layer in self.layers]
+        self.query_projections = [_Joined(part.q_proj, scale=part.scaling) for part in attentions]
+        self.source_projections = [_Joined(part.k_proj, part.v_proj) for part in attentions]
         self.positions: Tensor | None = None
         if decoder.embed_positions is not None:
             device = decoder.embed_tokens.weight.device
@@ -149,18 +131,18 @@ class DecoderStack:
 
     def run(
         self,
-        x: Tensor | Start,
+        x: Tensor,
         attend: Attend,
         cross: CrossAttend,
         handler: Handler | None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """Run the layers on embedded rows, or from a site on.
+        """Run the layers on embedded rows.
 
         Parameters
         ----------
         x
-            Embedded rows, [R, E], or the site to start from.
+            Embedded rows, [R, E].
         attend
             Attends within a layer.
         cross
@@ -175,60 +157,50 @@ class DecoderStack:
         Tensor
             Features, [R, E].
         """
-        start, first = (x, x.layer) if isinstance(x, Start) else (None, 0)
-        state = x if isinstance(x, Tensor) else x.residual
-        for number in range(first, len(self.layers)):
-            here = start if start is not None and number == first else None
-            if here is None or not here.cross:
-                state = self._self_attention(number, state, attend, handler, trace, here)
-            state = self._cross_attention(
-                number, state, cross, handler, trace, here if here and here.cross else None
-            )
-            state = _feed_forward(self.layers[number], state)
+        for number in range(len(self.layers)):
+            contexts = attend(number, self.projected(number, x))
+            contexts = _seen(self.self_sites[number], x, contexts, handler, trace)
+            x = self.leave(number, False, x, contexts)
+            contexts = cross(number, self.queries(number, x))
+            contexts = _seen(self.cross_sites[number], x, contexts, handler, trace)
+            x = self.feed_forward(number, self.leave(number, True, x, contexts))
+        return self.finish(x)
+
+    # -- the parts of a layer ---------------------------------------------------------------
+
+    def projected(self, number: int, x: Tensor) -> Tensor:
+        """Scaled queries, keys and values [R, 3 E] of a layer's self-attention."""
+        layer = self.layers[number]
+        y = layer.self_attn_layer_norm(x) if layer.normalize_before else x
+        return self.projections[number](y)
+
+    def queries(self, number: int, x: Tensor) -> Tensor:
+        """Scaled queries [R, E] of a layer's attention to the source."""
+        layer = self.layers[number]
+        y = layer.encoder_attn_layer_norm(x) if layer.normalize_before else x
+        return self.query_projections[number](y)
+
+    def leave(self, number: int, cross: bool, residual: Tensor, contexts: Tensor) -> Tensor:
+        """Leave a layer's attention with the heads' outputs [R, E]; to the source if `cross`."""
+        layer = self.layers[number]
+        if cross:
+            attention, norm = layer.encoder_attn, layer.encoder_attn_layer_norm
+        else:
+            attention, norm = layer.self_attn, layer.self_attn_layer_norm
+        return _leave(layer, attention, norm, residual, contexts)
+
+    def feed_forward(self, number: int, x: Tensor) -> Tensor:
+        """Run the last part of a layer."""
+        return _feed_forward(self.layers[number], x)
+
+    def finish(self, x: Tensor) -> Tensor:
+        """Turn the last layer's states into features, [R, E]."""
         decoder = self.decoder
         if decoder.layer_norm is not None:
-            state = decoder.layer_norm(state)
+            x = decoder.layer_norm(x)
         if decoder.project_out_dim is not None:
-            state = decoder.project_out_dim(state)
-        return state
-
-    def _self_attention(
-        self,
-        number: int,
-        x: Tensor,
-        attend: Attend,
-        handler: Handler | None,
-        trace: Trace | None,
-        start: Start | None,
-    ) -> Tensor:
-        layer = self.layers[number]
-        attention, norm = layer.self_attn, layer.self_attn_layer_norm
-        if start is not None:
-            contexts = start.contexts
-        else:
-            y = norm(x) if layer.normalize_before else x
-            contexts = attend(number, self.projections[number](y))
-        site = self.self_sites[number]
-        return _leave(site, layer, attention, norm, x, contexts, handler, trace)
-
-    def _cross_attention(
-        self,
-        number: int,
-        x: Tensor,
-        cross: CrossAttend,
-        handler: Handler | None,
-        trace: Trace | None,
-        start: Start | None,
-    ) -> Tensor:
-        layer = self.layers[number]
-        attention, norm = layer.encoder_attn, layer.encoder_attn_layer_norm
-        if start is not None:
-            contexts = start.contexts
-        else:
-            y = norm(x) if layer.normalize_before else x
-            contexts = cross(number, attention.q_proj(y) * attention.scaling)
-        site = self.cross_sites[number]
-        return _leave(site, layer, attention, norm, x, contexts, handler, trace)
+            x = decoder.project_out_dim(x)
+        return x
 
 
 class EncoderStack:
@@ -264,21 +236,18 @@ class EncoderStack:
 
     def run(
         self,
-        x: Tensor | Start,
+        x: Tensor,
         attend: Attend,
-        handler: Handler | None,
         trace: Trace | None = None,
     ) -> Tensor:
-        """Run the layers on embedded rows, or from a site on.
+        """Run the layers on embedded rows.
 
         Parameters
         ----------
         x
-            Embedded rows, [R, E], or the site to start from.
+            Embedded rows, [R, E].
         attend
             Attends within a layer.
-        handler
-            Sees and changes the heads' outputs; None for nothing.
         trace
             Records the pass; None for nothing.
 
@@ -287,48 +256,61 @@ class EncoderStack:
         Tensor
             Encoder states, [R, E].
         """
-        start = x if isinstance(x, Start) else None
-        state = x if isinstance(x, Tensor) else x.residual
-        for number in range(start.layer if start else 0, len(self.layers)):
-            layer = self.layers[number]
-            attention, norm = layer.self_attn, layer.self_attn_layer_norm
-            if start is not None and number == start.layer:
-                contexts = start.contexts
-            else:
-                y = norm(state) if layer.normalize_before else state
-                contexts = attend(number, self.projections[number](y))
-            site = self.sites[number]
-            state = _leave(site, layer, attention, norm, state, contexts, handler, trace)
-            state = _feed_forward(layer, state)
+        for number in range(len(self.layers)):
+            contexts = attend(number, self.projected(number, x))
+            contexts = _seen(self.sites[number], x, contexts, None, trace)
+            x = self.leave(number, x, contexts)
+        return self.finish(x)
+
+    # -- the parts of a layer ---------------------------------------------------------------
+
+    def projected(self, number: int, x: Tensor) -> Tensor:
+        """Scaled queries, keys and values [R, 3 E] of a layer."""
+        layer = self.layers[number]
+        y = layer.self_attn_layer_norm(x) if layer.normalize_before else x
+        return self.projections[number](y)
+
+    def leave(self, number: int, residual: Tensor, contexts: Tensor) -> Tensor:
+        """Leave a layer, given the heads' outputs, [R, E]."""
+        layer = self.layers[number]
+        norm = layer.self_attn_layer_norm
+        return _feed_forward(layer, _leave(layer, layer.self_attn, norm, residual, contexts))
+
+    def finish(self, x: Tensor) -> Tensor:
+        """Turn the last layer's states into what decoders read."""
         norm = self.encoder.layer_norm
-        return state if norm is None else cast(Tensor, norm(state))
+        return x if norm is None else cast(Tensor, norm(x))
 
 
-def _leave(
+def _seen(
     site: AttentionSite,
-    layer: Any,
-    attention: Any,
-    norm: nn.Module,
     residual: Tensor,
     contexts: Tensor,
     handler: Handler | None,
     trace: Trace | None,
 ) -> Tensor:
-    """Gate the heads, project them, add the residual, and normalise where that comes after."""
+    """Record the heads' outputs, and let the handler change them."""
     if trace is not None:
         trace.at[site] = residual, contexts
-    if handler is not None:
-        per_head = contexts.view(len(contexts), 1, site.n_heads, site.head_dim)
-        changed = handler(site, per_head)
-        contexts = contexts if changed is None else changed.reshape(contexts.shape)
-    x = attention.out_proj(contexts) + residual
-    normed: Tensor = x if layer.normalize_before else norm(x)
-    return normed
+    if handler is None:
+        return contexts
+    changed = handler(site, contexts.view(len(contexts), 1, site.n_heads, site.head_dim))
+    return contexts if changed is None else changed.reshape(contexts.shape)
+
+
+def _leave(
+    layer: Any, attention: Any, norm: nn.Module, residual: Tensor, contexts: Tensor
+) -> Tensor:
+    """Project the heads, add the residual, and normalise where that comes after."""
+    x: Tensor = attention.out_proj(contexts)
+    x += residual
+    return x if layer.normalize_before else cast(Tensor, norm(x))
 
 
 def _feed_forward(layer: Any, x: Tensor) -> Tensor:
     y = layer.final_layer_norm(x) if layer.normalize_before else x
-    y = layer.fc2(layer.activation_fn(layer.fc1(y))) + x
+    y = layer.fc2(layer.activation_fn(layer.fc1(y)))
+    y += x
     normed: Tensor = y if layer.normalize_before else layer.final_layer_norm(y)
     return normed
 
