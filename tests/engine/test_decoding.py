@@ -95,6 +95,11 @@ def test_classifiers_write_nothing() -> None:
         translate(model, examples, [])
 
 
+def test_the_end_of_a_sentence_is_no_translation(model: FairseqModel) -> None:
+    with pytest.raises(HeadtoolError, match="give 2 or more"):
+        translate(model, model.encode(PAIRS), [], search=Search(max_length=1))
+
+
 @pytest.mark.parametrize(
     ("settings", "message"), [({"beam": 0}, "`beam`"), ({"max_length": 0}, "`max_length`")]
 )

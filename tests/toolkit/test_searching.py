@@ -14,7 +14,7 @@ from headtool.searching import Search
     ("settings", "message"),
     [
         ({"beam": 0}, "`beam` must be at least 1, got 0"),
-        ({"max_length": 1}, "`max_length` must be at least 2, got 1"),
+        ({"max_length": 0}, "`max_length` must be at least 1, got 0"),
     ],
 )
 def test_a_bad_value_is_named_by_its_field(settings: dict[str, Any], message: str) -> None:
@@ -24,5 +24,5 @@ def test_a_bad_value_is_named_by_its_field(settings: dict[str, Any], message: st
 
 
 def test_the_smallest_values_and_no_values_are_fine() -> None:
-    assert Search(1, None, 2) == Search(beam=1, max_length=2)
+    assert Search(1, None, 1) == Search(beam=1, max_length=1)
     assert Search() == Search(None, None, None)
