@@ -3,8 +3,9 @@
 ``python benchmarks/bench_ablation.py`` runs a classifier (BERT), an encoder-decoder (BART) and a
 causal language model (GPT-2) with random weights, 6, 12 and 24 layers of about five million weights
 in all, on batches of 64 to 4,096 tokens; one thread of an idle machine takes under three minutes.
-The plain loop runs one mask at a time over the same batches, and both sides take turns,
-layer by layer, in one process. With one thread (OMP_NUM_THREADS=1) processor time is counted, so
+The plain loop runs one mask at a time over the ordinary batches, which the engine may cut smaller,
+and both sides take turns, layer by layer, in one process. What the engine tries once a model it
+does in the warm-up. With one thread (OMP_NUM_THREADS=1) processor time is counted, so
 that others on the machine matter less.
 
 The bound counts the multiplications of linear layers: the whole model once, and for each mask what
@@ -72,29 +73,37 @@ class Outcome:
 
 
 class Race:
-    """Runs the engine's units site by site, and after each the plain loop over the same masks.
+    """Runs the engine's units site by site, and the plain loop over the same masks in between.
 
-    Taking turns so often, both sides see the same machine, whatever else it does meanwhile.
+    Taking turns so often, both sides see the same machine, whatever else it does meanwhile. The
+    plain loop runs the ordinary batches; the engine may cut them smaller.
     """
 
-    def __init__(self, masks: Sequence[HeadMask], examples: int, plain: Plain) -> None:
+    def __init__(self, masks: Sequence[HeadMask], examples: Examples, plain: Plain) -> None:
         self.masks = masks
         self.plain = plain
         self.seconds = 0.0
-        self.losses = np.zeros((len(masks), examples))
+        self.losses = np.zeros((len(masks), len(examples)))
+        every = range(len(masks))
+        self.batches = [Unit(i, one, every) for i, one in enumerate(examples.batches())]
 
     def __call__(
         self, units: Sequence[Unit], work: Callable[[Unit], UnitResult]
     ) -> Iterator[tuple[Unit, UnitResult]]:
         """Run units as an executor of `evaluate`."""
-        for unit in units:
+        sites = [self._by_site(unit.masks) for unit in units]
+        waiting = [(batch, mask) for batch in self.batches for mask in batch.masks]
+        turns = sum(map(len, sites))
+        total, turn = len(waiting), 0
+        for unit, blocks in zip(units, sites, strict=True):
             parts = []
-            for masks in self._by_site(unit.masks):
+            for masks in blocks:
                 parts.append(work(Unit(unit.number, unit.examples, masks)))
                 started = clock()
-                for mask in masks:
-                    self.losses[mask, unit.examples] = self.plain(self.masks[mask], unit)
+                for batch, mask in waiting[total * turn // turns : total * (turn + 1) // turns]:
+                    self.losses[mask, batch.examples] = self.plain(self.masks[mask], batch)
                 self.seconds += clock() - started
+                turn += 1
             first, *others = parts
             yield (
                 unit,
@@ -155,7 +164,7 @@ def race(model: ModelAdapter, examples: Examples, masks: list[HeadMask], plain: 
     first = Unit(0, examples.batches()[0], range(1))
     plain(masks[0], first)  # warm-up
     evaluate(model, examples.take(first.examples[:2]), masks[:1])
-    runner = Race(masks, len(examples), plain)
+    runner = Race(masks, examples, plain)
     started = clock()
     fast = evaluate(model, examples, masks, execute=runner)
     seconds = clock() - started - runner.seconds

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from headtool.cli.console import note, this_command
-from headtool.cli.groups import CostOptions, DataOptions, LoadOptions, PrintOptions, command
+from headtool.cli.groups import (
+    CostOptions,
+    DataOptions,
+    LoadOptions,
+    PrintOptions,
+    SearchOptions,
+    command,
+)
 from headtool.cli.options import Data, Force, Metric, Model
 from headtool.cli.prune_options import (
     Bake,
@@ -71,6 +78,7 @@ def prune(
     onnx: Onnx = False,
     data: Data = None,
     metric: Metric = None,
+    decoding: SearchOptions,
     reading: DataOptions,
     loading: LoadOptions,
     spread: WorkerOptions,
@@ -118,6 +126,7 @@ def prune(
             onnx=onnx,
             data=reading.source(data),
             metric=metric,
+            search=decoding.asked(metric) if decoding.given else None,
             **reading.amounts,
             out=output_dir,
             force=force,

@@ -80,7 +80,7 @@ def test_python_names_fields() -> None:
         ("score", "no `methods`", "no --method"),
         ("heads", "no `methods`, `steps` or `dtype=x`", "no methods, steps or --dtype x"),
         ("heads", "`force=True` replaces", "force=True replaces"),
-        ("compare", "`max_length` must be", "max_length must be"),
+        ("compare", "`max_length` must be", "--max-new-tokens must be"),
         ("report", "run `headtool show RUN`", "run `headtool show RUN`"),
         ("report", "`my_column` and ``out`` and `Out`", "`my_column` and `--out` and `Out`"),
         (

@@ -224,6 +224,33 @@ def test_a_model_that_cannot_take_a_shortcut_is_computed_in_full(
     np.testing.assert_allclose(outcomes.masked["loss"], expected, rtol=0, atol=1e-10)
 
 
+def test_shortcuts_are_tried_again_once_the_model_is_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = FamilyModel("BERT")
+    examples = model.encode(DATA, batch_tokens=40)
+    tries: list[Replay] = []
+    record = Replay.record
+
+    def counted(self: Replay) -> Any:
+        if self not in tries:
+            tries.append(self)
+        return record(self)
+
+    monkeypatch.setattr(Replay, "record", counted)
+    for _ in range(2):
+        evaluate(model, examples, some_masks(model))
+    assert len(tries) == 1
+    with torch.no_grad():
+        model.module.classifier.weight.mul_(2)
+    evaluate(model, examples, some_masks(model))
+    assert len(tries) == 2
+    hook = model.module.bert.register_forward_pre_hook(lambda module, args: None)
+    evaluate(model, examples, some_masks(model))
+    hook.remove()
+    assert len(tries) == 3
+
+
 def test_nothing_stays_patched_also_after_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     model = FamilyModel("BERT")
     masks = some_masks(model)

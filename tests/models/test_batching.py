@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headtool.errors import HeadtoolError
-from headtool.models.batching import length_buckets
+from headtool.models.batching import length_buckets, tight_buckets
 
 LENGTHS = st.lists(st.integers(0, 60), max_size=60)
 
@@ -72,6 +72,35 @@ def test_batches_below_one_example_are_refused():
 
 
 def test_little_padding_makes_more_batches() -> None:
-    lengths = [10, 12, 13, 30, 31, 0, 0]
-    batches = length_buckets(lengths, batch_tokens=1000, most_padding=0.2)
-    assert [[lengths[i] for i in batch] for batch in batches] == [[0, 0], [10, 12], [13], [30, 31]]
+    lengths = [10, 12, 90, 92, 10]
+    batches = tight_buckets(lengths, batch_tokens=1000)
+    assert [[lengths[i] for i in batch] for batch in batches] == [[10, 10, 12], [90, 92]]
+    assert len(length_buckets(lengths, batch_tokens=1000)) == 1
+
+
+def cost(lengths: list[int]) -> int:
+    return 64 + len(lengths) * max(lengths)
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=9))
+def test_tight_batches_are_the_cheapest(lengths: list[int]) -> None:
+    found = tight_buckets(lengths, batch_tokens=10_000)
+    assert sorted(np.concatenate(found).tolist()) == list(range(len(lengths)))
+    ordered = sorted(lengths)
+    ways = []
+    for size in range(len(lengths)):
+        for cuts in itertools.combinations(range(1, len(lengths)), size):
+            edges = [0, *cuts, len(lengths)]
+            ways.append(sum(cost(ordered[a:b]) for a, b in itertools.pairwise(edges)))
+    assert sum(cost([lengths[i] for i in batch]) for batch in found) == min(ways)
+
+
+@given(LENGTHS, st.integers(1, 150))
+def test_tight_batches_are_within_the_budget(lengths: list[int], batch_tokens: int) -> None:
+    batches = tight_buckets(lengths, batch_tokens=batch_tokens)
+    flat = [lengths[index] for batch in batches for index in batch]
+    assert flat == sorted(lengths)
+    assert len({index for batch in batches for index in batch}) == len(lengths)
+    for batch in batches:
+        longest = max(lengths[index] for index in batch)
+        assert len(batch) == 1 or len(batch) * longest <= batch_tokens

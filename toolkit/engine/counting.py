@@ -119,6 +119,7 @@ def phase_of(name: str, passes: Passes, examples: Examples, *, masks: int = 0) -
     """
     tokens = int(examples.lengths.sum())
     length = float((examples.lengths.astype(float) ** 2).sum() / max(1, tokens))
-    batches = len(examples.batches()) if passes.weight and not passes.steps else 0
+    tight = masks > 0 and not passes.decoded
+    batches = len(examples.batches(tight=tight)) if passes.weight and not passes.steps else 0
     units = batches * max(1, math.ceil(masks / MASKS_PER_UNIT))
     return Phase(name, passes, len(examples), tokens, length, units)

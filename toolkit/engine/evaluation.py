@@ -44,8 +44,8 @@ def evaluate(
     """Run the whole model and every masked model over a data set.
 
     What a mask cannot change is computed once a batch (`headtool.engine.replay`), and masks share a
-    forward pass while a batch has room for them. The numbers are those of one run a mask, up to
-    rounding.
+    forward pass while a batch has room for them. On a CPU, batches are cut where
+    that saves padding. The numbers are those of one run a mask, up to rounding.
 
     Parameters
     ----------
@@ -113,7 +113,11 @@ def evaluate(
         )
         return Stepping(runner.run, joined(1), model, rows, _LABEL, repeats=True)
 
-    units = cut(rows.batches(tight=chained is None), len(masks))
+    batches = rows.batches()
+    alone = chained is False and len(masks) > 0 and model.device.type == "cpu"
+    if alone or (chained is None and len(batches) == 1):
+        batches = rows.batches(tight=True)
+    units = cut(batches, len(masks))
     shares = mask_shares(model, masks, chained=bool(chained))
     once = 2.0 if replacement is not None and replacement.aligned else 1.0  # donors run as well
 

@@ -113,22 +113,37 @@ class Replay:
             for handle in model.handles
         )
 
-    def find_unchanged(self, recorded: Callable[[], None]) -> Mapping[nn.Module, Tensor]:
+    def find_unchanged(
+        self, recorded: Callable[[], Recording], plain: Callable[[], object]
+    ) -> Mapping[nn.Module, Tensor]:
         """Find the layers of a decoder that read nothing but the encoder's output, with theirs.
 
         Parameters
         ----------
         recorded
-            A recorded pass of a few examples; it is run once, or twice where there is a decoder.
+            A recorded pass of a few examples.
+        plain
+            The same pass unrecorded; it is run without the encoder, and only where there is one.
         """
         kinds = {site.kind for site in self.handles}
-        if {"enc-self", "cross"} <= kinds:
-            upper = [block for site, block in self.blocks.items() if site.kind != "enc-self"]
-            found = unchanged_layers(list(dict.fromkeys(upper)), recorded)
-            self.unchanged = list(found)
-            return found
-        recorded()
-        return {}
+        if not {"enc-self", "cross"} <= kinds:
+            recorded()
+            return {}
+        recordings: list[Recording] = []
+        upper = [block for site, block in self.blocks.items() if site.kind != "enc-self"]
+
+        def again() -> None:
+            with contextlib.ExitStack() as stack:
+                for event in recordings[0].events:
+                    if event.sites[0].kind == "enc-self":
+                        stack.enter_context(_patched(event.block, _constant(event.output)))
+                plain()
+
+        found = unchanged_layers(
+            list(dict.fromkeys(upper)), lambda: recordings.append(recorded()), again
+        )
+        self.unchanged = list(found)
+        return found
 
     # -- recording --------------------------------------------------------------------------
 
@@ -343,7 +358,7 @@ class _KeepInput:
         self.recording.events[-1].sites.append(site)
 
 
-def _constant(value: Tensor) -> Callable[..., Tensor]:
+def _constant(value: Any) -> Callable[..., Any]:
     return lambda *args, **kwargs: value
 
 

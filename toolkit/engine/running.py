@@ -17,7 +17,8 @@ from headtool.engine.divergence import divergences
 from headtool.engine.passes import finite_forward, finite_outcome, gates_differ
 from headtool.engine.replacement import Fill
 from headtool.engine.replay import Recording, Replay
-from headtool.engine.stepping import room, with_fewer
+from headtool.engine.shortcuts import all_open, working_replay
+from headtool.engine.stepping import room
 from headtool.engine.units import Unit, UnitResult
 from headtool.heads import AttentionSite
 from headtool.models.base import ModelAdapter
@@ -33,7 +34,6 @@ _FULL = 256
 # builtin:nli.
 _OVERHEAD = 64
 _ROOMY = 4  # masks that share a forward pass; with fewer, a chain is run instead
-_SAME = 1e-4  # a shortcut whose losses differ by more, relative to one plus the loss, is not taken
 
 
 @dataclass(frozen=True)
@@ -99,11 +99,9 @@ class Runner:
         self.first_position = first_position
         firsts = (next((site for site in model.sites if site in one), None) for one in gates)
         self.largest = max(Counter(site for site in firsts if site).values(), default=1)
-        self.replay: Replay | None = None
-        if gates and Replay.suits(model):
-            shortest, *others = examples.batches()[0].tolist()
-            tried = np.array([shortest, *others[-1:]], dtype=np.int64)  # the longest is not padded
-            self.replay = with_fewer(tried, self._working_replay)
+        self.replay = (
+            working_replay(model, examples, first_position=first_position) if gates else None
+        )
         self.index: NDArray[np.int64] | None = None  # the batch that was run last
         self.bases: dict[int, _Base] = {}  # of that batch, by the number of copies
 
@@ -172,7 +170,7 @@ class Runner:
                 result = self._forward(batch)
             if self.replay.reads_first and self.first_position:
                 # Rounding differs between one position and all of them, too.
-                last = self._all_open(recording.last_site)
+                last = all_open(self.model, recording.last_site)
                 result = self._resumed(self.replay, batch, recording, last)
         kept = result if self.divergence else None
         return _Base(batch, filling, self._columns_of(result, kept), kept, recording)
@@ -268,9 +266,6 @@ class Runner:
                     columns = self._columns_of(self._forward(base.batch), base.whole)
             yield row, columns
 
-    def _all_open(self, site: AttentionSite) -> Gating:
-        return Gating({site: torch.ones(site.n_heads, device=self.device)})
-
     def _stacked(self, site: AttentionSite, rows: Sequence[int], copies: int, size: int) -> Tensor:
         """Gates of one site, [H] for one copy and [copies x size, H] for several."""
         open_gates = torch.ones(site.n_heads, device=self.device)
@@ -312,48 +307,6 @@ class Runner:
         )
         with self.model.intercept(gating, batch), resume:
             return self._forward(batch)
-
-    def _working_replay(self, index: NDArray[np.int64]) -> Replay | None:
-        """Run gates of one through every shortcut on a few examples; keep what changes nothing."""
-        replay = Replay(self.model)
-        batch = self.model.collate(self.examples, index)
-        with torch.inference_mode():
-            passes: list[tuple[Recording, Tensor]] = []
-
-            def recorded() -> None:
-                with replay.record() as recording:
-                    losses = self.model.outcome(batch).losses
-                passes.append((recording, losses))
-
-            unchanged = replay.find_unchanged(recorded)
-            recording, losses = passes[0]
-            recording.unchanged.update(unchanged)
-            sites = [event.sites[0] for event in recording.events]
-            encoder = [site for site in sites if site.kind == "enc-self"]
-            stacks = [encoder, sites[len(encoder) :]]
-            tries = {*(stack[len(stack) // 2] for stack in stacks if stack), sites[-1]}
-
-            def works() -> bool:
-                return all(self._harmless(replay, s, batch, recording, losses) for s in tries)
-
-            if works():
-                return replay
-            replay.reads_first = False
-            return replay if works() else None
-
-    def _harmless(
-        self,
-        replay: Replay,
-        site: AttentionSite,
-        batch: Batch,
-        recording: Recording,
-        losses: Tensor,
-    ) -> bool:
-        try:
-            tried = self._resumed(replay, batch, recording, self._all_open(site)).losses
-        except (RuntimeError, IndexError, KeyError, TypeError):
-            return False  # the model's code cannot take the shortcut; it is computed in full
-        return bool(((tried - losses).abs() <= _SAME * (1 + losses.abs())).all())
 
 
 def _part(columns: Mapping[str, Tensor], copy: int, size: int) -> Mapping[str, Tensor]:

@@ -15,7 +15,7 @@ __all__ = ["unchanged_layers"]
 
 
 def unchanged_layers(
-    blocks: Sequence[nn.Module], run: Callable[[], object]
+    blocks: Sequence[nn.Module], run: Callable[[], object], again: Callable[[], object]
 ) -> dict[nn.Module, Tensor]:
     """Linear layers in some blocks whose input does not depend on the blocks' hidden states.
 
@@ -24,7 +24,9 @@ def unchanged_layers(
     blocks
         Layers of a decoder, each of which gets its hidden states first or as `hidden_states`.
     run
-        A forward pass. It is run twice, the second time with noise on the hidden states.
+        A forward pass.
+    again
+        The same pass, which is run with noise on the hidden states of the blocks.
 
     Returns
     -------
@@ -34,7 +36,7 @@ def unchanged_layers(
     """
     plain = _seen(blocks, run, noise=False)
     try:
-        noisy = _seen(blocks, run, noise=True)
+        noisy = _seen(blocks, again, noise=True)
     except (RuntimeError, KeyError, TypeError, AttributeError):
         return {}  # the model's code cannot take the noise; all is computed in full
     found: dict[nn.Module, Tensor] = {}

@@ -49,6 +49,7 @@ from headtool.results.display import Tabled
 from headtool.results.folders import check_output
 from headtool.results.scores import json_rows
 from headtool.schema import TABLES
+from headtool.searching import Search
 from headtool.workers.pool import WorkersLike, open_workers
 
 if TYPE_CHECKING:
@@ -149,6 +150,7 @@ def prune(
     onnx: bool = False,
     data: DataLike | None = None,
     metric: str | None = None,
+    search: Search | None = None,
     limit: int | None = None,
     limit_order: LimitOrder = "seeded",
     batch_tokens: int | None = 4096,
@@ -210,8 +212,8 @@ def prune(
         A data set, or its SPEC, on which both models are measured and scales are refitted. With
         `replace` or `finetune`, nothing is fitted to what measures: a data set that stands alone is
         halved, and examples of `finetune` that are in `data` are left out.
-    metric
-        The metric; None for the task's own. It comes with the loss.
+    metric, search
+        The metric, and how it decodes; None for the task's and the model's own. The loss is beside.
     limit
         Examples of `data` to use; None for all. Of another `finetune`, as many are drawn as the
         steps can see.
@@ -267,8 +269,9 @@ def prune(
     on_data = data is not None and not (isinstance(data, DataSource) and data.spec is None)
     fits = replace is not None or finetune is not None
     check_fitting(replace, recovery, finetune=finetune is not None, rescale=rescale, bake=bake)
-    if metric is not None and not (on_data or fits):
-        raise HeadtoolError(f"`metric` {metric} is measured on `data`, which is missing")
+    if (metric or search) and not (on_data or fits):
+        name = metric or "of `search`"
+        raise HeadtoolError(f"`metric` {name} is measured on `data`, which is missing")
     folder = None if out is None else Path(out)
     check_output(folder, force=force)
     to = Destination(out=folder, force=force, bake=bake, onnx=onnx, push=push, private=private)
@@ -314,7 +317,7 @@ def prune(
             "the heads were scored on this data set, which flatters what is left; measure on other "
             "data with `data`"
         )
-    measures = resolve(adapter, metric) if parts is not None and (on_data or fits) else None
+    measures = resolve(adapter, metric, search) if parts and (on_data or fits) else None
     tuning = None if finetune is None else recovery
     plan = sketch(adapter, parts, measures, rescale=rescale, replace=replace, recovery=tuning)
     meter = begin(progress, plan, adapter, None if parts is None else parts.test)
@@ -350,7 +353,7 @@ def prune(
             stages.append(Candidate("finetuned", smaller))
     stages[-1] = Candidate(stages[-1].stage, smaller)
     worth, points = TABLES["recovery"].empty(), TABLES["pruning_curve"].empty()
-    if parts is not None and (on_data or fits):
+    if parts is not None and measures is not None:
         candidates: list[Candidate] = []
         if replace is not None and curve and (remove is not None or keep_heads is not None):
             masks = curve_masks(choice, adapter, opened, unit=unit, seed=seed)
@@ -359,9 +362,9 @@ def prune(
             )
         with open_workers(workers) as execute, meter.phase("quality"):
             how: dict[str, Any] = {"seed": seed, "execute": execute, "progress": meter}
-            worth = worth_frame(adapter, stages, parts.test, metric, **how)
+            worth = worth_frame(adapter, stages, parts.test, measures, **how)
             if candidates:
-                points = curve_frame(adapter, candidates, parts.test, metric, **how)
+                points = curve_frame(adapter, candidates, parts.test, measures, **how)
     result = Pruning(
         smaller,
         chosen,

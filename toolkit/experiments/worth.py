@@ -13,7 +13,7 @@ from headtool.analysis.intervals import percentile_interval
 from headtool.analysis.paired import Paired
 from headtool.analysis.resampling import bootstrap_deltas
 from headtool.engine.divergence import compared
-from headtool.engine.measurement import measure
+from headtool.engine.measurement import Measures, measure
 from headtool.engine.replacement import Replacement
 from headtool.engine.units import Executor, in_turn
 from headtool.heads import HeadMask
@@ -24,6 +24,7 @@ from headtool.models.base import ModelAdapter
 from headtool.models.examples import Examples
 from headtool.progress import Progress, silent
 from headtool.schema import TABLES
+from headtool.searching import Search
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -64,6 +65,7 @@ class Candidate:
         whole: ModelAdapter,
         examples: Examples,
         metric: Metric,
+        search: Search | None,
         execute: Executor,
         progress: Progress,
     ) -> Statistics:
@@ -73,7 +75,7 @@ class Candidate:
         ----------
         whole
             The whole model, with which some metrics compare.
-        examples, metric, execute, progress
+        examples, metric, search, execute, progress
             As for `headtool.engine.measurement.measure`.
         """
         if metric.compares and self.mask is None:
@@ -84,6 +86,7 @@ class Candidate:
             examples,
             masks,
             metric,
+            search=search if isinstance(metric, TranslationMetric) else None,
             replacement=self.replacement,
             execute=execute,
             progress=progress,
@@ -95,7 +98,7 @@ def worth_frame(
     whole: ModelAdapter,
     candidates: Sequence[Candidate],
     examples: Examples,
-    metric: str | None,
+    measures: Measures,
     *,
     alpha: float = 0.05,
     seed: int = 0,
@@ -112,8 +115,8 @@ def worth_frame(
         The models.
     examples
         What to measure on.
-    metric
-        Name of the metric; None for the task's own.
+    measures
+        The metric, and how it decodes.
     alpha
         Intervals have level ``1 - alpha``.
     seed
@@ -122,14 +125,14 @@ def worth_frame(
         As for `headtool.engine.measurement.measure`.
     """
     rows: list[tuple[object, ...]] = []
-    first = metric_of_model(whole, metric)
+    first = measures.metric
     metrics = [first] if first.name == "loss" else [first, metric_of_model(whole, "loss")]
     known: dict[str, list[Statistics]] = {}
     for one in metrics:
         decoded = one.name if isinstance(one, TranslationMetric) or one.compares else ""
         if decoded not in known:
             known[decoded] = [
-                each.measured(whole, examples, one, execute, progress)
+                each.measured(whole, examples, one, measures.search, execute, progress)
                 for each in (Candidate("whole", whole), *candidates)
             ]
         for candidate, row in zip(
@@ -145,7 +148,7 @@ def curve_frame(
     whole: ModelAdapter,
     candidates: Sequence[Candidate],
     examples: Examples,
-    metric: str | None,
+    measures: Measures,
     *,
     alpha: float = 0.05,
     seed: int = 0,
@@ -156,14 +159,14 @@ def curve_frame(
 
     Parameters
     ----------
-    whole, candidates, examples, metric, alpha, seed, execute, progress
+    whole, candidates, examples, measures, alpha, seed, execute, progress
         As for `worth_frame`; `Candidate.place` says where on the curve each is.
     """
-    one, total = metric_of_model(whole, metric), whole.sites.n_heads
+    one, search, total = measures.metric, measures.search, whole.sites.n_heads
     stages = list(dict.fromkeys(each.stage for each in candidates))
-    measured = [Candidate("whole", whole).measured(whole, examples, one, execute, progress)]
+    measured = [Candidate("whole", whole).measured(whole, examples, one, search, execute, progress)]
     bar = progress(candidates, total=len(candidates), label="curve")
-    measured += [each.measured(whole, examples, one, execute, silent) for each in bar]
+    measured += [each.measured(whole, examples, one, search, execute, silent) for each in bar]
     first, *others = _compared(measured, one, alpha=alpha, seed=seed)
     rows: list[tuple[object, ...]] = [(stage, 0, 0.0, one.name, *first) for stage in stages]
     for candidate, row in zip(candidates, others, strict=True):

@@ -12,7 +12,9 @@ from torch import Tensor
 
 from headtool.errors import HeadtoolError
 
-__all__ = ["length_buckets", "padded"]
+__all__ = ["length_buckets", "padded", "tight_buckets"]
+
+_BATCH = 64  # tokens that take as long as what a batch takes besides
 
 
 def length_buckets(
@@ -20,7 +22,6 @@ def length_buckets(
     *,
     batch_tokens: int,
     max_examples: int | None = None,
-    most_padding: float = math.inf,
 ) -> list[npt.NDArray[np.int64]]:
     """Group examples into batches that hold little padding.
 
@@ -36,8 +37,6 @@ def length_buckets(
         that is longer on its own forms a batch of its own.
     max_examples
         Most examples of a batch.
-    most_padding
-        How much longer the longest example of a batch may be than its shortest, as a share.
 
     Returns
     -------
@@ -68,13 +67,61 @@ def length_buckets(
         # Ascending order: the example at `end` is the longest of the batch that it would join.
         joined = end - start + 1
         full = joined * longest > batch_tokens or joined > most
-        padded_much = most_padding < math.inf and longest > (1 + most_padding) * sizes[order[start]]
-        if joined > 1 and (full or padded_much):
+        if joined > 1 and full:
             batches.append(order[start:end])
             start = end
     if len(order):
         batches.append(order[start:])
     return batches
+
+
+def tight_buckets(
+    lengths: Sequence[int] | npt.NDArray[np.integer], *, batch_tokens: int
+) -> list[npt.NDArray[np.int64]]:
+    """Group examples into the batches that cost least where each costs as much as some tokens.
+
+    They hold less padding than those of `length_buckets`, and there are more of them.
+
+    Parameters
+    ----------
+    lengths, batch_tokens
+        As of `length_buckets`.
+
+    Returns
+    -------
+    list of numpy.ndarray
+        As of `length_buckets`.
+
+    Examples
+    --------
+    >>> from headtool.models.batching import tight_buckets
+    >>> [batch.tolist() for batch in tight_buckets([90, 30, 40, 30], batch_tokens=500)]
+    [[1, 3, 2], [0]]
+    """
+    sizes = np.asarray(lengths, dtype=np.int64)
+    order = np.argsort(sizes, kind="stable").astype(np.int64)
+    distinct, starts = np.unique(sizes[order], return_index=True)
+    edges = [*starts.tolist(), len(order)]
+    cost, cut = [0.0], [0]  # of the shortest examples, up to each edge
+    for end, longest in enumerate(distinct.tolist(), start=1):
+        least, at = math.inf, end - 1
+        for start in range(end - 1, -1, -1):
+            tokens = (edges[end] - edges[start]) * longest
+            if tokens > batch_tokens and start < end - 1:
+                break
+            own = cost[start] + tokens + _BATCH * math.ceil(tokens / batch_tokens)
+            if own < least:
+                least, at = own, start
+        cost.append(least)
+        cut.append(at)
+    batches: list[npt.NDArray[np.int64]] = []
+    end = len(distinct)
+    while end:
+        some = order[edges[cut[end]] : edges[end]]
+        equal = length_buckets(sizes[some], batch_tokens=batch_tokens)
+        batches += [some[batch] for batch in reversed(equal)]
+        end = cut[end]
+    return batches[::-1]
 
 
 def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:

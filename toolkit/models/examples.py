@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -18,7 +17,7 @@ from torch import Tensor, nn
 from headtool.data import TextData
 from headtool.errors import HeadtoolError
 from headtool.heads import Kind
-from headtool.models.batching import length_buckets
+from headtool.models.batching import length_buckets, tight_buckets
 from headtool.models.token_loss import at_least_float32, token_losses
 
 __all__ = [
@@ -33,8 +32,6 @@ __all__ = [
     "token_columns",
     "token_sums",
 ]
-
-_TIGHT = 0.2  # by how much lengths in a batch with hardly any padding differ
 
 Task = Literal[
     "classification",
@@ -160,19 +157,14 @@ class Examples:
         Parameters
         ----------
         tight
-            Whether examples that would fit into one batch are still cut into several with hardly
-            any padding, for masks to fill.
+            Whether there are more and smaller batches with less padding, for masks to fill.
         """
         shapes = [row.get("shape", ()) for row in self.rows]  # arrays are not padded
         batches = []
         for shape in sorted(set(shapes)):
             alike = np.flatnonzero([one == shape for one in shapes])
-            lengths = self.lengths[alike].tolist()
-            small = tight and len(lengths) * max(lengths, default=0) <= self.batch_tokens
-            cut = length_buckets(
-                lengths,
-                batch_tokens=self.batch_tokens,
-                most_padding=_TIGHT if small else math.inf,
+            cut = (tight_buckets if tight else length_buckets)(
+                self.lengths[alike], batch_tokens=self.batch_tokens
             )
             batches += [alike[batch] for batch in cut]
         return batches

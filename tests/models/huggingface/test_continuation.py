@@ -344,3 +344,16 @@ def test_commands_take_written_text(tmp_path: Path) -> None:
     )
     source = headtool.read_run(tmp_path / "compared").source
     assert source["search"]["max_length"] == LENGTH
+
+
+def test_pruned_models_write_as_far_as_asked() -> None:
+    texts = [
+        text.split() for text in headtool.load_data("builtin:planted", limit=12).columns["text"]
+    ]
+    rows = [{"prompt": " ".join(words[:-5]), "answer": " ".join(words[-5:])} for words in texts]
+    model = headtool.load_model("builtin:planted", device="cpu")
+    search = Search(max_length=5)
+    for head, value in (("dec-self.0.0", 1.0), ("dec-self.0.3", 0.0)):  # idle, and one that copies
+        mask = HeadMask.without(model.sites, [h for h in model.sites.heads if str(h) == head])
+        pruned = headtool.prune(model, mask=mask, data=rows, metric="em", search=search)
+        assert pruned.quality["em"] == {"whole": 1.0, "pruned": value}

@@ -78,7 +78,9 @@ class Continuation(HuggingFaceGenerator):
 
     def decode(self, batch: Batch) -> list[list[int]]:
         """Return the best continuations as generated, with the token that ends them."""
-        prompts = batch.prompts
+        return self._written(batch.prompts)
+
+    def _written(self, prompts: Sequence[Sequence[int]]) -> list[list[int]]:
         by_length: dict[int, list[int]] = {}
         together = self._pads and self._plain(prompts[0])
         for place, prompt in enumerate(prompts):
@@ -100,9 +102,8 @@ class Continuation(HuggingFaceGenerator):
         searches = PromptSearches(self.model, batch.prompts, masks, filling, plans, self.again)
         whole = searches.whole()
         if not self._checked:
-            some = range(min(len(whole), _CHECKED))
-            alone = [self.again([{}], [0], [batch.prompts[one]], filling)[0] for one in some]
-            self._checked, self._shares = True, [whole[one] for one in some] == alone
+            plain = self._written(batch.prompts[:_CHECKED])
+            self._checked, self._shares = True, whole[:_CHECKED] == plain
             if not self._shares:
                 return super().decode_masks(batch, masks, filling)
         return searches.masked(whole)

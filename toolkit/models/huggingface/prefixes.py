@@ -263,7 +263,13 @@ class PrefixReader:
         return self.logits
 
     def go_on(self, searches: Tensor, places: Tensor, written: Tensor) -> Tensor:
-        """Read one more token of each live prefix."""
+        """Read one more token of each live prefix; see `Reader`.
+
+        Parameters
+        ----------
+        searches, places, written
+            Searches that go on, rows that are continued, and what is written.
+        """
         rows = searches.repeat_interleave(len(places) // len(searches))
         self.cache.continued(places)
         columns = torch.arange(self.width + written.shape[1], device=rows.device)
@@ -282,7 +288,13 @@ class PrefixReader:
         return logits
 
     def processed(self, rows: Tensor, written: Tensor, scores: Tensor) -> Tensor:
-        """Process scores as ``generate`` does for each prompt alone."""
+        """Process scores as ``generate`` does for each prompt alone; see `Reader`.
+
+        Parameters
+        ----------
+        rows, written, scores
+            Searches of the rows, what is written, and the scores of what follows.
+        """
         numbers = rows.tolist()
         if all(self.plans[row].plain for row in numbers):
             return scores

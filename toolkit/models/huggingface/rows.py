@@ -81,7 +81,15 @@ def blocks_of(model: HuggingFaceNetwork, kind: Kind) -> Mapping[AttentionSite, n
 
 @contextlib.contextmanager
 def answering(block: nn.Module, output: Any) -> Iterator[None]:
-    """Let a block put out what is known."""
+    """Let a block put out what is known.
+
+    Parameters
+    ----------
+    block
+        The block.
+    output
+        What it puts out.
+    """
     forward: Callable[..., Any] = lambda *args, **kwargs: output  # noqa: E731
     block.__dict__["forward"] = forward
     try:

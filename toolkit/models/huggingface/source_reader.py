@@ -73,7 +73,13 @@ class SourceReader:
         return logits
 
     def go_on(self, searches: Tensor, places: Tensor, written: Tensor) -> Tensor:
-        """Read one more token of each live prefix."""
+        """Read one more token of each live prefix; see `Reader`.
+
+        Parameters
+        ----------
+        searches, places, written
+            Searches that go on, rows that are continued, and what is written.
+        """
         assert self.crossing is not None
         rows = searches.repeat_interleave(self.plan.rule.beam)
         with self.source.gate(rows), self.crossing.of(searches, places) as reading:
@@ -84,5 +90,11 @@ class SourceReader:
         return logits
 
     def processed(self, rows: Tensor, written: Tensor, scores: Tensor) -> Tensor:
-        """Process scores as ``generate`` does."""
+        """Process scores as ``generate`` does; see `Reader`.
+
+        Parameters
+        ----------
+        rows, written, scores
+            Searches of the rows, what is written, and the scores of what follows.
+        """
         return self.plan.processors(torch.cat([self.prompt[rows], written], dim=1), scores)
