@@ -136,8 +136,8 @@ COMPARISON = (
         _BOTH,
         CURVE,
         about="Intervals are paired bootstraps over examples; of random masks, over examples and "
-        "draws. Without `--draws`, each example has random masks of its own, and the metric is "
-        "taken over all of them; or, where it is no mean over examples, there are five draws.",
+        "draws. Where no number of draws was given, each example has random masks of its own, and "
+        "the metric is taken over all of them; metrics that are no mean have five draws.",
         key=("kind", "method", "budget"),
     ),
     Table(
