@@ -123,7 +123,7 @@ def plan_study(given: Path | str | Mapping[str, Any], *, timed: bool = False) ->
     ... )
     >>> cost.frame[["cell", "forward", "backward"]]
               cell  forward  backward
-    0  nli.matched     59.0       0.0
+    0  nli.matched     55.0       0.0
     """
     study, models, plans = plan_cells(given), Models(), []
     left = cells_left(study)

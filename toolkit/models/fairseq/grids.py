@@ -36,7 +36,15 @@ class Grid:
         self._place = torch.arange(self.rows, device=device) - begins[self._sequence]
 
     def cells(self, times: int, width: int) -> Tensor:
-        """Where each row is in grids of a width, mask by mask; [times * R]."""
+        """Where each row is in grids of a width, mask by mask; [times * R].
+
+        Parameters
+        ----------
+        times
+            How many masks.
+        width
+            Width of the grids.
+        """
         cells = self._sequence * width + self._place
         each = torch.arange(times, device=cells.device)[:, None] * (self.batch * width)
         return (each + cells).flatten()
@@ -66,18 +74,42 @@ class Grid:
         return flat.index_copy_(0, self.cells(times, width), rows).view(shape)
 
     def gathered(self, grids: Tensor, times: int) -> Tensor:
-        """Undo `spread` of a width; rows [times * R, E]."""
+        """Undo `spread` of a width; rows [times * R, E].
+
+        Parameters
+        ----------
+        grids
+            The grids, [times * B, width, E].
+        times
+            How many masks.
+        """
         flat = grids.flatten(0, 1)
         if len(flat) == times * self.rows:
             return flat
         return flat.index_select(0, self.cells(times, grids.shape[1]))
 
     def spread_by_sequence(self, rows: Tensor, times: int) -> Tensor:
-        """Put rows [times * R, E] into grids [B, times * N, E]: all masks of a sequence in one."""
+        """Put rows [times * R, E] into grids [B, times * N, E]: all masks of a sequence in one.
+
+        Parameters
+        ----------
+        rows
+            The rows.
+        times
+            How many masks.
+        """
         grids = self.spread(rows, times).view(times, self.batch, self.most, -1)
         return grids.transpose(0, 1).reshape(self.batch, times * self.most, -1)
 
     def gathered_by_sequence(self, grids: Tensor, times: int) -> Tensor:
-        """Undo `spread_by_sequence`."""
+        """Undo `spread_by_sequence`.
+
+        Parameters
+        ----------
+        grids
+            The grids, [B, times * N, E].
+        times
+            How many masks.
+        """
         by_mask = grids.view(self.batch, times, self.most, -1).transpose(0, 1)
         return self.gathered(by_mask.reshape(times * self.batch, self.most, -1), times)

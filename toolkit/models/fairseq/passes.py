@@ -129,12 +129,30 @@ class Passes:
     def attend_encoder(
         self, layer: int, projected: Tensor, grid: Grid, bias: Tensor, times: int
     ) -> Tensor:
-        """Attend within sources under so many masks; see `attend_within`."""
+        """Attend within sources under so many masks; see `attend_within`.
+
+        Parameters
+        ----------
+        layer
+            Number of the layer.
+        projected, grid, bias, times
+            As for `attend_within`.
+        """
         heads = self.encoder.layers[layer].self_attn.num_heads
         return attend_within(projected, grid, heads, bias, times)[0]
 
     def source(self, states: Tensor, grid: Grid, times: int) -> Source:
-        """What decoders read of encoder states [times * R, E]."""
+        """What decoders read of encoder states [times * R, E].
+
+        Parameters
+        ----------
+        states
+            What the encoder puts out.
+        grid
+            How its rows are laid out.
+        times
+            How many masks.
+        """
         pairs = []
         for layer, rows in zip(self.decoder.layers, self.decoder.source_keys(states), strict=True):
             keys, values = _by_head(

@@ -169,19 +169,47 @@ class DecoderStack:
     # -- the parts of a layer ---------------------------------------------------------------
 
     def projected(self, number: int, x: Tensor) -> Tensor:
-        """Scaled queries, keys and values [R, 3 E] of a layer's self-attention."""
+        """Scaled queries, keys and values [R, 3 E] of a layer's self-attention.
+
+        Parameters
+        ----------
+        number
+            Number of the layer.
+        x
+            States [R, E] that it reads.
+        """
         layer = self.layers[number]
         y = layer.self_attn_layer_norm(x) if layer.normalize_before else x
         return self.projections[number](y)
 
     def queries(self, number: int, x: Tensor) -> Tensor:
-        """Scaled queries [R, E] of a layer's attention to the source."""
+        """Scaled queries [R, E] of a layer's attention to the source.
+
+        Parameters
+        ----------
+        number
+            Number of the layer.
+        x
+            States [R, E] that it reads.
+        """
         layer = self.layers[number]
         y = layer.encoder_attn_layer_norm(x) if layer.normalize_before else x
         return self.query_projections[number](y)
 
     def leave(self, number: int, cross: bool, residual: Tensor, contexts: Tensor) -> Tensor:
-        """Leave a layer's attention with the heads' outputs [R, E]; to the source if `cross`."""
+        """Leave a layer's attention with the heads' outputs [R, E]; to the source if `cross`.
+
+        Parameters
+        ----------
+        number
+            Number of the layer.
+        cross
+            Whether it is the attention to the source.
+        residual
+            States [R, E] that the attention read.
+        contexts
+            The heads' outputs.
+        """
         layer = self.layers[number]
         if cross:
             attention, norm = layer.encoder_attn, layer.encoder_attn_layer_norm
@@ -190,7 +218,15 @@ class DecoderStack:
         return _leave(layer, attention, norm, residual, contexts)
 
     def feed_forward(self, number: int, x: Tensor) -> Tensor:
-        """Run the last part of a layer."""
+        """Run the last part of a layer.
+
+        Parameters
+        ----------
+        number
+            Number of the layer.
+        x
+            States [R, E] that it reads.
+        """
         return _feed_forward(self.layers[number], x)
 
     def finish(self, x: Tensor) -> Tensor:
@@ -265,13 +301,31 @@ class EncoderStack:
     # -- the parts of a layer ---------------------------------------------------------------
 
     def projected(self, number: int, x: Tensor) -> Tensor:
-        """Scaled queries, keys and values [R, 3 E] of a layer."""
+        """Scaled queries, keys and values [R, 3 E] of a layer.
+
+        Parameters
+        ----------
+        number
+            Number of the layer.
+        x
+            States [R, E] that it reads.
+        """
         layer = self.layers[number]
         y = layer.self_attn_layer_norm(x) if layer.normalize_before else x
         return self.projections[number](y)
 
     def leave(self, number: int, residual: Tensor, contexts: Tensor) -> Tensor:
-        """Leave a layer, given the heads' outputs, [R, E]."""
+        """Leave a layer, given the heads' outputs, [R, E].
+
+        Parameters
+        ----------
+        number
+            Number of the layer.
+        residual
+            States [R, E] that the attention read.
+        contexts
+            The heads' outputs.
+        """
         layer = self.layers[number]
         norm = layer.self_attn_layer_norm
         return _feed_forward(layer, _leave(layer, layer.self_attn, norm, residual, contexts))

@@ -149,7 +149,17 @@ class MaskOrder:
         return self.begins[row].decoder_layer
 
     def close(self, site: AttentionSite, contexts: Tensor, masks: range) -> None:
-        """Gate the heads' outputs [masks * R, E] under some of the masks, in place."""
+        """Gate the heads' outputs [masks * R, E] under some of the masks, in place.
+
+        Parameters
+        ----------
+        site
+            Where they are.
+        contexts
+            The outputs.
+        masks
+            Which of the masks the rows are of.
+        """
         first = max(self._first.get(site, len(self)), masks.start)
         if first < masks.stop:
             each = len(contexts) // len(masks)
