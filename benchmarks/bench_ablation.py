@@ -2,7 +2,7 @@
 
 ``python benchmarks/bench_ablation.py`` runs a classifier (BERT), an encoder-decoder (BART) and a
 causal language model (GPT-2) with random weights, 6, 12 and 24 layers of about five million weights
-in all, on batches of 64 to 4,096 tokens; one thread of an idle machine takes under three minutes.
+in all, on batches of 64 to 4,096 tokens; one thread takes a few minutes.
 The plain loop runs one mask at a time over the ordinary batches, which the engine may cut smaller,
 and both sides take turns, layer by layer, in one process. What the engine tries once a model it
 does in the warm-up. With one thread (OMP_NUM_THREADS=1) processor time is counted, so
@@ -229,7 +229,7 @@ def main() -> None:
         model = load_model(arguments.model, device="cpu")
         data = load_data(arguments.data)
         examples = model.encode(data, batch_tokens=arguments.batch_tokens).head(arguments.examples)
-        plain, name = looped(model, examples), "a plain loop over the same batches"
+        plain, name = looped(model, examples), "a plain loop"
     masks = spread(model, arguments.masks or model.sites.n_heads)
     for _ in range(arguments.repeats):
         one = race(model, examples, masks, plain)
