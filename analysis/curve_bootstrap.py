@@ -77,6 +77,12 @@ class Line:
         """Whether it is the mean of random draws."""
         return self.masks.ndim == 2
 
+    @property
+    def draws(self) -> NDArray[np.int64]:
+        """The masks of single draws, [draws, B]; none where a line is a method's, or dealt."""
+        several = self.is_random and not self.is_dealt
+        return self.masks if several else np.empty((0, len(self.budgets)), dtype=np.int64)
+
     def of(self, values: Array) -> Array:
         """Take the curve out of values of all masks, the mean over draws or orders.
 
@@ -165,7 +171,7 @@ class CurveBootstrap:
 
     def each_draw(self, line: Line) -> Array:
         """Deltas of the single draws of a random curve, shape [draws, B]; none of a dealt one."""
-        return self.observed[line.masks[:0] if line.is_dealt else line.masks]
+        return self.observed[line.draws]
 
     @cached_property
     def drawn(self) -> list[Array]:

@@ -83,7 +83,7 @@ def curve_draws(bootstrap: CurveBootstrap) -> pd.DataFrame:
     """
     values, rows = _values(bootstrap), []
     for line in bootstrap.lines:
-        for draw, masks in enumerate(line.masks if line.is_random and not line.is_dealt else ()):
+        for draw, masks in enumerate(line.draws):
             numbers = (values[masks], bootstrap.observed[masks])
             rows += _points(bootstrap, line, (line.kind, line.method, draw), numbers)
     return TABLES["curve_draws"].frame(rows)
@@ -243,7 +243,7 @@ def _test(
     near = np.abs(drawn - area) < abs(area) * (1 - 1e-9)
     p = (1 + np.count_nonzero(~near)) / (len(drawn) + 1) if np.isfinite(area) else np.nan
     standing: dict[str, object] = dict.fromkeys(_STANDING, np.nan)
-    if y.is_random and not y.is_dealt:
+    if len(y.draws):
         own = float(bootstrap.deltas(x) @ weights)
         passes = _first(bootstrap).paired.n_examples * sum(budget > 0 for budget in y.budgets)
         standing = _standing(tally(own, bootstrap.each_draw(y) @ weights), passes)

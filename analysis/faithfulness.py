@@ -74,7 +74,7 @@ def faithfulness(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.DataFr
     values = np.append(bootstrap.paired.masked_values, bootstrap.paired.whole_value)
     for line, drawn in zip(bootstrap.keeping, bootstrap.drawn_keeping, strict=True):
         found = _of_deltas(bootstrap.deltas(line))
-        if line.is_random and not line.is_dealt:
+        if len(line.draws):
             low, high = _span(_of_deltas(bootstrap.each_draw(line)), alpha)
         else:
             low, high = percentile_interval(_of_deltas(drawn), level=1 - alpha)
@@ -99,7 +99,7 @@ def faithfulness_areas(bootstrap: CurveBootstrap, *, alpha: float = 0.05) -> pd.
     for line, drawn in zip(bootstrap.keeping, bootstrap.drawn_keeping, strict=True):
         draws = _areas_of_draws(bootstrap, line)
         none = bootstrap.paired.whole_value + float(bootstrap.deltas(line)[-1])
-        if line.is_random and not line.is_dealt:
+        if len(line.draws):
             own = [float(values.mean()) for values in draws]
             ends = [_span(values[:, None], alpha) for values in draws]
         else:

@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from headtool.attention.gating import SiteHandle
+from headtool.attention.patching import answering, patched
 from headtool.engine.unchanged import unchanged_layers
 from headtool.heads import AttentionSite
 from headtool.models.base import ModelAdapter
@@ -136,7 +137,7 @@ class Replay:
             with contextlib.ExitStack() as stack:
                 for event in recordings[0].events:
                     if event.sites[0].kind == "enc-self":
-                        stack.enter_context(_patched(event.block, _constant(event.output)))
+                        stack.enter_context(answering(event.block, event.output))
                 plain()
 
         found = unchanged_layers(
@@ -154,7 +155,7 @@ class Replay:
         outputs: dict[AttentionSite, Tensor] = {}
         with contextlib.ExitStack() as stack:
             for block in set(self.blocks.values()):
-                stack.enter_context(_patched(block, _recorder(block, recording)))
+                stack.enter_context(patched(block, _recorder(block, recording)))
             for owner, sites in self._by_module(lambda handle: handle.owner).items():
                 stack.callback(owner.register_forward_hook(_Keep(sites, recording.owners)).remove)
             for projection, sites in self._by_module(lambda handle: handle.module).items():
@@ -228,7 +229,7 @@ class Replay:
 
         with contextlib.ExitStack() as stack:
             for block in set(self.blocks.values()):
-                stack.enter_context(_patched(block, block_forward(block)))
+                stack.enter_context(patched(block, block_forward(block)))
             for site in known:
                 if self.modes[site] is not None and not (
                     first_position_only and site == last.sites[-1]
@@ -236,7 +237,7 @@ class Replay:
                     stack.enter_context(self._answered(site, recording))
             if first.kind != "enc-self":
                 for layer, output in recording.unchanged.items():
-                    stack.enter_context(_patched(layer, _constant(output)))
+                    stack.enter_context(answering(layer, output))
             yield
 
     @contextlib.contextmanager
@@ -285,7 +286,7 @@ class Replay:
             return _with_first(recording.owners[site], value)
 
         assert handle.owner is not None
-        with _patched(handle.owner, forward):
+        with patched(handle.owner, forward):
             yield
 
     def _narrow(
@@ -358,10 +359,6 @@ class _KeepInput:
         self.recording.events[-1].sites.append(site)
 
 
-def _constant(value: Any) -> Callable[..., Any]:
-    return lambda *args, **kwargs: value
-
-
 def _recorder(block: nn.Module, recording: Recording) -> Callable[..., Any]:
     original = block.forward
 
@@ -372,20 +369,6 @@ def _recorder(block: nn.Module, recording: Recording) -> Callable[..., Any]:
         return event.output
 
     return forward
-
-
-@contextlib.contextmanager
-def _patched(module: nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
-    """Give one module another forward function for a while."""
-    before = module.__dict__.get("forward")
-    module.__dict__["forward"] = forward
-    try:
-        yield
-    finally:
-        if before is None:
-            del module.__dict__["forward"]
-        else:
-            module.__dict__["forward"] = before
 
 
 def _block(model: nn.Module, site: AttentionSite) -> nn.Module:

@@ -178,9 +178,7 @@ class DecoderStack:
         x
             States [R, E] that it reads.
         """
-        layer = self.layers[number]
-        y = layer.self_attn_layer_norm(x) if layer.normalize_before else x
-        return self.projections[number](y)
+        return _projected(self.layers[number], self.projections[number], x)
 
     def queries(self, number: int, x: Tensor) -> Tensor:
         """Scaled queries [R, E] of a layer's attention to the source.
@@ -310,9 +308,7 @@ class EncoderStack:
         x
             States [R, E] that it reads.
         """
-        layer = self.layers[number]
-        y = layer.self_attn_layer_norm(x) if layer.normalize_before else x
-        return self.projections[number](y)
+        return _projected(self.layers[number], self.projections[number], x)
 
     def leave(self, number: int, residual: Tensor, contexts: Tensor) -> Tensor:
         """Leave a layer, given the heads' outputs, [R, E].
@@ -334,6 +330,11 @@ class EncoderStack:
         """Turn the last layer's states into what decoders read."""
         norm = self.encoder.layer_norm
         return x if norm is None else cast(Tensor, norm(x))
+
+
+def _projected(layer: Any, projection: _Joined, x: Tensor) -> Tensor:
+    """Scaled queries, keys and values of a layer's self-attention."""
+    return projection(layer.self_attn_layer_norm(x) if layer.normalize_before else x)
 
 
 def _seen(

@@ -18,7 +18,7 @@ from headtool.errors import HeadtoolError
 from headtool.models.examples import Batch, Row
 from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.generation import DEFAULT_LENGTH, HuggingFaceGenerator
-from headtool.models.huggingface.plans import Plan, plan_of
+from headtool.models.huggingface.plans import Plan, plan_by
 from headtool.models.huggingface.prefixes import places_of
 from headtool.models.huggingface.prompt_searches import PromptSearches
 from headtool.models.huggingface.rows import gated
@@ -154,22 +154,9 @@ class Continuation(HuggingFaceGenerator):
         return plan is not None and plan.plain and self._both is None
 
     def _plan(self, prompt: Sequence[int]) -> Plan | None:
-        """What ``generate`` makes of the settings for a prompt; see `plan_of`."""
-        plans: list[Plan | None] = []
-
-        def prepared(
-            model: Any,
-            input_ids: Tensor,
-            logits_processor: Any,
-            stopping_criteria: Any,
-            generation_config: Any,
-            **arguments: Any,
-        ) -> Tensor:
-            plans.append(plan_of(input_ids, logits_processor, stopping_criteria, generation_config))
-            return input_ids
-
-        self._generate(*self._padded([prompt]), custom_generate=prepared)
-        return plans[0]
+        """What ``generate`` makes of the settings for a prompt; see `plan_by`."""
+        padded = self._padded([prompt])
+        return plan_by(lambda how: self._generate(*padded, custom_generate=how))
 
     @cached_property
     def _pads(self) -> bool:

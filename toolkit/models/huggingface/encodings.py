@@ -11,11 +11,12 @@ import torch
 from torch import Tensor, nn
 
 from headtool.attention.gating import Gating
+from headtool.attention.patching import answering
 from headtool.heads import AttentionSite
 from headtool.models.examples import Batch
 from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.network import HuggingFaceNetwork
-from headtool.models.huggingface.rows import answering, blocks_of, gated
+from headtool.models.huggingface.rows import blocks_of, gated
 
 __all__ = ["Encodings", "sources"]
 

@@ -12,7 +12,7 @@ from transformers.generation import logits_process, stopping_criteria
 
 from headtool.models.huggingface.beams import Rule
 
-__all__ = ["Plan", "plan_of"]
+__all__ = ["Plan", "plan_by", "plan_of"]
 
 _TIE = 1e-4  # in nats; the same sum in another order differs by less
 
@@ -92,3 +92,33 @@ def plan_of(prompt: Tensor, processors: Any, criteria: Any, settings: Any) -> Pl
     )
     longest = settings.max_length - prompt.shape[1]
     return Plan(rule, processors, prompt, longest, plain=not processors)
+
+
+def plan_by(generate: Callable[[Callable[..., Tensor]], object]) -> Plan | None:
+    """Let ``generate`` prepare a search, and read how it would go; nothing is searched.
+
+    Parameters
+    ----------
+    generate
+        Calls it with the function given as its ``custom_generate``.
+
+    Returns
+    -------
+    Plan or None
+        As `plan_of`.
+    """
+    plans: list[Plan | None] = []
+
+    def prepared(
+        model: Any,
+        input_ids: Tensor,
+        logits_processor: Any,
+        stopping_criteria: Any,
+        generation_config: Any,
+        **arguments: Any,
+    ) -> Tensor:
+        plans.append(plan_of(input_ids, logits_processor, stopping_criteria, generation_config))
+        return input_ids
+
+    generate(prepared)
+    return plans[0]

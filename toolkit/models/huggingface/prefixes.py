@@ -15,11 +15,12 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from headtool.attention.patching import answering
 from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.growing_cache import GrowingCache
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.models.huggingface.plans import Plan
-from headtool.models.huggingface.rows import answering, blocks_of, gated
+from headtool.models.huggingface.rows import blocks_of, gated
 
 __all__ = ["Prefix", "PrefixReader", "Recorded", "places_of", "processed"]
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -18,7 +17,7 @@ from headtool.models.examples import Batch
 from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.network import HuggingFaceNetwork
 
-__all__ = ["answering", "blocks_of", "gated"]
+__all__ = ["blocks_of", "gated"]
 
 
 def gated(
@@ -77,22 +76,3 @@ def blocks_of(model: HuggingFaceNetwork, kind: Kind) -> Mapping[AttentionSite, n
         handle.site: model.module.get_submodule(cast("re.Match[str]", path)[0])
         for handle, path in zip(handles, paths, strict=True)
     }
-
-
-@contextlib.contextmanager
-def answering(block: nn.Module, output: Any) -> Iterator[None]:
-    """Let a block put out what is known.
-
-    Parameters
-    ----------
-    block
-        The block.
-    output
-        What it puts out.
-    """
-    forward: Callable[..., Any] = lambda *args, **kwargs: output  # noqa: E731
-    block.__dict__["forward"] = forward
-    try:
-        yield
-    finally:
-        del block.__dict__["forward"]

@@ -19,7 +19,7 @@ from headtool.models.examples import Batch, Row
 from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.encodings import Encodings, sources
 from headtool.models.huggingface.generation import DEFAULT_LENGTH, HuggingFaceGenerator
-from headtool.models.huggingface.plans import Plan, plan_of
+from headtool.models.huggingface.plans import Plan, plan_by
 from headtool.models.huggingface.shared_search import search
 from headtool.models.huggingface.source_reader import Source, SourceReader
 
@@ -139,23 +139,10 @@ class Translation(HuggingFaceGenerator):
 
     def _plan(self, encodings: Encodings) -> Plan | None:
         """What ``generate`` makes of the settings; None for what only it itself does."""
-        plans: list[Plan | None] = []
-
-        def prepared(
-            model: Any,
-            input_ids: Tensor,
-            logits_processor: Any,
-            stopping_criteria: Any,
-            generation_config: Any,
-            **arguments: Any,
-        ) -> Tensor:
-            plans.append(plan_of(input_ids, logits_processor, stopping_criteria, generation_config))
-            return input_ids
-
         everyone = range(len(encodings.batch))
         states = encodings.states([{}], [0] * len(everyone), everyone)
-        self._generate(encodings.inputs(everyone), states, custom_generate=prepared)
-        return plans[0]
+        sources = encodings.inputs(everyone)
+        return plan_by(lambda how: self._generate(sources, states, custom_generate=how))
 
     def _generate(self, sources: Mapping[str, Tensor], states: Tensor | None, **how: Any) -> Tensor:
         if states is not None:
