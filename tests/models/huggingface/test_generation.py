@@ -17,7 +17,10 @@ from headtool.engine.decoding import Search, translate
 from headtool.engine.replacement import Mean
 from headtool.errors import HeadtoolError
 from headtool.heads import HeadMask
+from headtool.models.huggingface import source_searches
+from headtool.models.huggingface.drafts import Drafts
 from headtool.models.huggingface.model import HuggingFaceModel
+from headtool.models.huggingface.source_searches import SourceSearches
 from headtool.models.huggingface.translation import Translation
 
 WORDS = 60
@@ -214,6 +217,87 @@ def test_generate_searches_only_some_sentences_and_ties(
     assert found == plain
     assert 4 in searched  # those that tell whether the searches are generate's
     assert sum(searched) <= 4 + 0.2 * len(masks) * len(examples)
+
+
+def noted(monkeypatch: pytest.MonkeyPatch) -> tuple[list[int], list[int]]:
+    """How many drafts are read from now on, and how many searches go on from one."""
+    read: list[int] = []
+    begun: list[int] = []
+    accepted, written_on = Drafts.accepted, SourceSearches._written_on
+
+    def reading(self: Any, masks: Any, owners: Any, places: Any) -> Any:
+        read.append(len(owners))
+        return accepted(self, masks, owners, places)
+
+    def writing(self: Any, masks: Any, waiting: Any, **how: Any) -> Any:
+        begun.append(sum(len(one.owners) for one in waiting))
+        return written_on(self, masks, waiting, **how)
+
+    monkeypatch.setattr(Drafts, "accepted", reading)
+    monkeypatch.setattr(SourceSearches, "_written_on", writing)
+    return read, begun
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_greedy_searches_go_on_from_drafts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = adapter(name)
+    examples = model.encode(PAIRS)
+    masks = some_masks(model)
+    plain = translate(model, examples, masks, search=Search(beam=1), fast=False)
+    monkeypatch.setattr(source_searches, "_ACCEPTED", 0.0)
+    monkeypatch.setattr(source_searches, "_PREFIXES", 20)  # several times
+    read, begun = noted(monkeypatch)
+    assert translate(model, examples, masks, search=Search(beam=1)) == plain
+    pairs = len(masks[1:]) * len(examples)
+    assert 0.8 * pairs <= sum(read) - 4 <= pairs
+    assert 0 < sum(begun) - 4 < sum(read)
+    assert len(begun) > 2
+
+
+def test_drafts_are_left_where_masks_do_not_write_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = adapter("Marian")
+    examples = model.encode(PAIRS)
+    closed = [
+        HeadMask.without(model.sites, [h for h in model.sites.heads if h != head])
+        for head in model.sites.heads
+    ]
+    plain = translate(model, examples, closed, search=Search(beam=1), fast=False)
+    read, _ = noted(monkeypatch)
+    assert translate(model, examples, closed, search=Search(beam=1)) == plain
+    assert sum(read) < 0.5 * len(closed) * len(examples)
+
+
+def test_drafts_are_not_used_where_they_do_not_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = adapter("BART")
+    examples = model.encode(PAIRS)
+    masks = some_masks(model)[:4]
+    plain = translate(model, examples, masks, search=Search(beam=1), fast=False)
+    ranked = Drafts._ranked
+
+    def one_late(self: Any, texts: Any, logits: Any) -> Any:
+        values, tokens = ranked(self, texts, logits)
+        return values, tokens.roll(1, dims=1)
+
+    monkeypatch.setattr(Drafts, "_ranked", one_late)
+    read, _ = noted(monkeypatch)
+    assert translate(model, examples, masks, search=Search(beam=1)) == plain
+    assert sum(read) == 4
+
+
+@pytest.mark.parametrize("beam", [1, 5])
+def test_where_ties_abound_generate_searches_every_mask(
+    beam: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = adapter("Marian")
+    with torch.no_grad():
+        model.module.get_output_embeddings().weight.zero_()  # type: ignore[operator]
+        model.module.final_logits_bias.zero_()  # type: ignore[operator, union-attr]
+    examples = model.encode(PAIRS)
+    masks = some_masks(model)[:4]
+    searched = counted(monkeypatch)
+    found = translate(model, examples, masks, search=Search(beam=beam))
+    assert searched == [len(examples)] * len(masks)  # one leaves all heads open
+    assert found == translate(model, examples, masks, search=Search(beam=beam), fast=False)
 
 
 SETTINGS: dict[str, dict[str, Any]] = {

@@ -1,7 +1,8 @@
 """The rules by which ``generate`` of transformers searches, apart from any model.
 
-Many searches run side by side, each as if alone: one that is decided leaves. ``generate`` carries
-all of a batch to the end of the longest, which changes nothing for those that are decided.
+Many searches run side by side, each as if alone: one that is decided leaves, while ``generate``
+carries all of a batch to the end of the longest, which changes nothing for those that are decided.
+One that comes to a tie leaves, too; its hypothesis means nothing.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Greedy:
         done |= self.longest[self.ids] == self.steps
         for row in done.nonzero().squeeze(1).tolist():
             self.hypotheses[int(self.ids[row])] = self.paths[row, 0].tolist()
-        going = (~done).nonzero().squeeze(1)
+        going = (~done & ~self.tied[self.ids]).nonzero().squeeze(1)
         self.ids, self.scores, self.paths = self.ids[going], self.scores[going], self.paths[going]
         return Step(going, torch.zeros((len(going), 1), dtype=torch.long, device=going.device))
 
@@ -165,7 +166,7 @@ class Beams(Greedy):
         )
         self.tied[self.ids] |= tied
 
-        going = (~done).nonzero().squeeze(1)
+        going = (~done & ~tied).nonzero().squeeze(1)
         lasting = lasting[going, :beam]
         step = Step(going, parents[going].gather(1, lasting))
         self.ids, self.scores = self.ids[going], scores[going, :beam]

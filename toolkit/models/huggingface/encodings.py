@@ -34,6 +34,11 @@ class Encodings:
         The sentences.
     filling
         What closed heads put out; None for zero.
+
+    Attributes
+    ----------
+    whole
+        The states with all heads open, [B, S, E].
     """
 
     def __init__(self, model: HuggingFaceNetwork, batch: Batch, filling: Filling) -> None:
@@ -45,14 +50,21 @@ class Encodings:
         with contextlib.ExitStack() as stack:
             for block in set(self._blocks.values()):
                 stack.callback(block.register_forward_hook(self._keep).remove)
-            whole = self._run()
+            self.whole = self._run()
         self._order = {block: number for number, block in enumerate(self._outputs)}
-        self._kept: dict[_Key, Tensor] = {(): whole}
+        self._kept: dict[_Key, Tensor] = {(): self.whole}
 
     def inputs(self, places: Sequence[int]) -> dict[str, Tensor]:
         """What the encoder is given of some sentences."""
         index = torch.tensor(list(places), device=self.model.device)
         return {name: tensor[index] for name, tensor in self._sources.items()}
+
+    def width(self, places: Sequence[int]) -> int:
+        """Return how many columns some sentences fill."""
+        real = self.inputs(places).get("attention_mask")
+        if real is None:
+            return self.whole.shape[1]
+        return 1 + int(real.any(dim=0).nonzero().max())
 
     def states(
         self, masks: Sequence[Gates], owners: Sequence[int], places: Sequence[int]

@@ -54,6 +54,17 @@ class _GrowingLayer(DynamicLayer):  # type: ignore[no-untyped-call]
         for one in self.held:
             one[:, :, first : self.count] = one[places, :, first : self.count]
 
+    def join(self, stay: Tensor, new: tuple[Tensor, Tensor]) -> None:
+        """Keep some rows, and append others of as many columns."""
+        held = []
+        for one, more in zip(self.held, new, strict=True):
+            both = one.new_empty((len(stay) + len(more), *one.shape[1:]))
+            torch.index_select(one, 0, stay, out=both[: len(stay)])
+            both[len(stay) :, :, : self.count] = more
+            held.append(both)
+        self.held = held
+        self._show()
+
     def _show(self) -> None:
         self.keys, self.values = (one[:, :, : self.count] for one in self.held)
 
@@ -96,3 +107,18 @@ class GrowingCache(DynamicCache):
             for layer in self.growing:
                 layer.take(places)
         self.origins = origins
+
+    def joined(self, stay: Tensor, layers: list[tuple[Tensor, Tensor]]) -> None:
+        """Keep some of the rows, and append others.
+
+        Parameters
+        ----------
+        stay
+            The rows that are kept.
+        layers
+            Keys and values of what the others have read, as many tokens; of each layer.
+        """
+        for layer, new in zip(self.growing, layers, strict=True):
+            layer.join(stay, new)
+        self.shared = layers[0][0].shape[2]
+        self.origins = torch.arange(len(stay) + len(layers[0][0]), device=stay.device)

@@ -20,7 +20,8 @@ from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.growing_cache import GrowingCache
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.models.huggingface.plans import Plan
-from headtool.models.huggingface.rows import blocks_of, gated
+from headtool.models.huggingface.rows import blocks_of, gated, taken
+from headtool.models.huggingface.shared_search import Best, best_of
 
 __all__ = ["Prefix", "PrefixReader", "Recorded", "places_of", "processed"]
 
@@ -113,7 +114,8 @@ class Recorded:
         with contextlib.ExitStack() as stack:
             for block, number in self.order.items():
                 if number < first:
-                    known = _taken(self.outputs[block] if number == first - 1 else None, index)
+                    output = self.outputs[block]
+                    known = taken(output, index, len(self.ids)) if number == first - 1 else None
                     stack.enter_context(answering(block, known))
             stack.enter_context(
                 gated(self.model, self.model.sites, masks, list(owners), self.filling)
@@ -144,15 +146,6 @@ class Recorded:
             (layer.keys, layer.values) for layer in cast(Any, cache).layers if layer.is_initialized
         ]
         return out.logits[:, -self.count :], layers
-
-
-def _taken(output: Any, index: Tensor) -> Any:
-    """Rows of what a block put out."""
-    if isinstance(output, Tensor):
-        return output[index]
-    if isinstance(output, tuple):
-        return tuple(_taken(part, index) for part in output)
-    return output
 
 
 @dataclass
@@ -259,17 +252,25 @@ class PrefixReader:
         lengths = [len(text) for text in self.texts]
         self.pads = self.width - torch.tensor(lengths, device=self.logits.device)
 
-    def start(self) -> Tensor:
-        """Return what the passes before said."""
-        return self.logits
+    def start(self, count: int) -> Best:
+        """Rank what the passes before said; see `Reader`.
 
-    def go_on(self, searches: Tensor, places: Tensor, written: Tensor) -> Tensor:
+        Parameters
+        ----------
+        count
+            How many continuations.
+        """
+        rows = torch.arange(len(self.texts), device=self.logits.device)
+        return self._best(rows, self.pads.new_empty((len(rows), 0)), self.logits, count)
+
+    def go_on(self, searches: Tensor, places: Tensor, written: Tensor, count: int) -> Best:
         """Read one more token of each live prefix; see `Reader`.
 
         Parameters
         ----------
-        searches, places, written
-            Searches that go on, rows that are continued, and what is written.
+        searches, places, written, count
+            Searches that go on, rows that are continued, what is written, and how many
+            continuations.
         """
         rows = searches.repeat_interleave(len(places) // len(searches))
         self.cache.continued(places)
@@ -285,17 +286,18 @@ class PrefixReader:
                 return_dict=True,
                 **more,
             )
-        logits: Tensor = out.logits[:, -1]
-        return logits
+        return self._best(rows, written, out.logits[:, -1], count)
 
-    def processed(self, rows: Tensor, written: Tensor, scores: Tensor) -> Tensor:
-        """Process scores as ``generate`` does for each prompt alone; see `Reader`.
+    def _best(self, rows: Tensor, written: Tensor, logits: Tensor, count: int) -> Best:
+        return best_of(
+            self.plans[0].rule,
+            logits,
+            count,
+            lambda part, scores: self._processed(rows[part], written[part], scores),
+        )
 
-        Parameters
-        ----------
-        rows, written, scores
-            Searches of the rows, what is written, and the scores of what follows.
-        """
+    def _processed(self, rows: Tensor, written: Tensor, scores: Tensor) -> Tensor:
+        """Process scores as ``generate`` does for each prompt alone."""
         numbers = rows.tolist()
         if all(self.plans[row].plain for row in numbers):
             return scores

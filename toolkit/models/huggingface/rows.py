@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from headtool.attention.gating import Gating
 from headtool.heads import AttentionSite, Kind
@@ -17,7 +17,7 @@ from headtool.models.examples import Batch
 from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.network import HuggingFaceNetwork
 
-__all__ = ["blocks_of", "gated"]
+__all__ = ["blocks_of", "gated", "taken"]
 
 
 def gated(
@@ -76,3 +76,22 @@ def blocks_of(model: HuggingFaceNetwork, kind: Kind) -> Mapping[AttentionSite, n
         handle.site: model.module.get_submodule(cast("re.Match[str]", path)[0])
         for handle, path in zip(handles, paths, strict=True)
     }
+
+
+def taken(output: Any, index: Tensor, rows: int) -> Any:
+    """Take rows of what a block put out.
+
+    Parameters
+    ----------
+    output
+        Tensors in tuples; those that all rows share are left as they are.
+    index
+        Which rows, or rows more than once.
+    rows
+        How many there are.
+    """
+    if isinstance(output, Tensor):
+        return output[index] if len(output) == rows else output
+    if isinstance(output, tuple):
+        return tuple(taken(part, index, rows) for part in output)
+    return output

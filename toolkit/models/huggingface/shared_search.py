@@ -6,6 +6,7 @@ while ``generate`` carries every sentence of a batch to the end of the longest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 import torch
@@ -14,7 +15,11 @@ from torch import Tensor
 from headtool.errors import HeadtoolError
 from headtool.models.huggingface.beams import Beams, Greedy, Rule
 
-__all__ = ["Reader", "search"]
+__all__ = ["Best", "Reader", "best_of", "search"]
+
+Best = tuple[Tensor, Tensor]
+"""Scores and tokens of the best continuations of prefixes."""
+
 
 _CELLS = 2**20
 """Scores of tokens that are ranked at the same time: what fits into the processor's cache."""
@@ -23,12 +28,18 @@ _CELLS = 2**20
 class Reader(Protocol):
     """A model that reads what searches write."""
 
-    def start(self) -> Tensor:
-        """Return the scores of what follows where the P searches start, [P, V]."""
+    def start(self, count: int) -> Best:
+        """Return what best follows where the P searches start; see `best_of`.
+
+        Parameters
+        ----------
+        count
+            How many continuations.
+        """
         ...
 
-    def go_on(self, searches: Tensor, places: Tensor, written: Tensor) -> Tensor:
-        """Read one more token of each live prefix, and return the scores of what follows, [R, V].
+    def go_on(self, searches: Tensor, places: Tensor, written: Tensor, count: int) -> Best:
+        """Read one more token of each live prefix, and return what best follows; see `best_of`.
 
         Parameters
         ----------
@@ -38,20 +49,8 @@ class Reader(Protocol):
             Row of the last pass that each of the R = A * beam prefixes continues.
         written
             What they have written so far, [R, n].
-        """
-        ...
-
-    def processed(self, rows: Tensor, written: Tensor, scores: Tensor) -> Tensor:
-        """Do to scores [R, V] what the settings ask for.
-
-        Parameters
-        ----------
-        rows
-            Search of each prefix, [R].
-        written
-            What they have written so far, [R, n].
-        scores
-            Logits, or for beams log-probabilities; they may be overwritten.
+        count
+            How many continuations.
         """
         ...
 
@@ -75,28 +74,50 @@ def search(rule: Rule, longest: Tensor, reader: Reader) -> Greedy:
     """
     beam = rule.beam
     searches = (Beams if beam > 1 else Greedy)(longest, rule)
-    first = _best(rule, reader, reader.start(), searches.ids, searches.paths[:, 0], searches)
     # In the first step all prefixes of a search are the same.
+    first = reader.start(searches.candidates)
     values, tokens = (best[:, None].expand(-1, beam, -1) for best in first)
     places = searches.ids[:, None].expand(-1, beam)  # of the live prefixes in the last pass
     while True:
         step = searches.step(values, tokens)
         if not len(searches.ids):
             return searches
-        rows = searches.ids.repeat_interleave(beam)
         places = places[step.going].gather(1, step.parents)
         written = searches.paths.flatten(0, 1)
-        logits = reader.go_on(searches.ids, places.flatten(), written)
-        best = _best(rule, reader, logits, rows, written, searches)
+        best = reader.go_on(searches.ids, places.flatten(), written, searches.candidates)
         values, tokens = (part.view(-1, beam, searches.candidates) for part in best)
-        places = torch.arange(len(rows), device=rows.device).view(-1, beam)
+        places = torch.arange(len(written), device=written.device).view(-1, beam)
 
 
-def _best(
-    rule: Rule, reader: Reader, logits: Tensor, rows: Tensor, written: Tensor, searches: Greedy
-) -> tuple[Tensor, Tensor]:
-    """The best continuations by their processed scores, [R, candidates] each."""
-    count = searches.candidates
+def best_of(
+    rule: Rule,
+    logits: Tensor,
+    count: int,
+    processed: Callable[[slice, Tensor], Tensor],
+) -> Best:
+    """Find what best follows each of R prefixes.
+
+    Parameters
+    ----------
+    rule
+        How to search: beams go by log-probabilities.
+    logits
+        Scores of all tokens, [R, V].
+    count
+        How many continuations.
+    processed
+        Does to scores of some of the rows what the settings ask for; it may overwrite them.
+
+    Returns
+    -------
+    Best
+        Processed scores and tokens in descending order, [R, count] each.
+
+    Raises
+    ------
+    HeadtoolError
+        If scores are not finite.
+    """
     values = torch.empty((len(logits), count), device=logits.device)
     tokens = torch.empty((len(logits), count), dtype=torch.long, device=logits.device)
     at_once = max(1, _CELLS // logits.shape[1])
@@ -105,8 +126,7 @@ def _best(
         scores = logits[part].float()
         if rule.beam > 1:
             scores = scores.log_softmax(dim=1)
-        scores = reader.processed(rows[part], written[part], scores)
-        torch.topk(scores, count, dim=1, out=(values[part], tokens[part]))
+        torch.topk(processed(part, scores), count, dim=1, out=(values[part], tokens[part]))
     if values.isnan().any():
         raise HeadtoolError(
             "the model's scores are not finite; check the weights, or try `dtype=float32`"

@@ -12,8 +12,9 @@ from torch import Tensor
 
 from headtool.models.huggingface.cross_attention import CrossAttention
 from headtool.models.huggingface.plans import Plan
+from headtool.models.huggingface.shared_search import Best, best_of
 
-__all__ = ["Source", "SourceReader"]
+__all__ = ["Source", "SourceReader", "best_after"]
 
 
 @dataclass(frozen=True)
@@ -54,8 +55,14 @@ class SourceReader:
         self.module, self.plan, self.prompt, self.source = module, plan, prompt, source
         self.crossing: CrossAttention | None = None
 
-    def start(self) -> Tensor:
-        """Read the beginning of each hypothesis."""
+    def start(self, count: int) -> Best:
+        """Read the beginning of each hypothesis; see `Reader`.
+
+        Parameters
+        ----------
+        count
+            How many continuations.
+        """
         from transformers.modeling_outputs import BaseModelOutput
 
         source = self.source
@@ -69,16 +76,16 @@ class SourceReader:
             )
         beam = self.plan.rule.beam
         self.crossing = CrossAttention(self.module, out.past_key_values, source, beam)
-        logits: Tensor = out.logits[:, -1]
-        return logits
+        return best_after(self.plan, self.prompt, out.logits[:, -1], count)
 
-    def go_on(self, searches: Tensor, places: Tensor, written: Tensor) -> Tensor:
+    def go_on(self, searches: Tensor, places: Tensor, written: Tensor, count: int) -> Best:
         """Read one more token of each live prefix; see `Reader`.
 
         Parameters
         ----------
-        searches, places, written
-            Searches that go on, rows that are continued, and what is written.
+        searches, places, written, count
+            Searches that go on, rows that are continued, what is written, and how many
+            continuations.
         """
         assert self.crossing is not None
         rows = searches.repeat_interleave(self.plan.rule.beam)
@@ -86,15 +93,24 @@ class SourceReader:
             out = self.module(
                 decoder_input_ids=written[:, -1:], use_cache=True, return_dict=True, **reading
             )
-        logits: Tensor = out.logits[:, -1]
-        return logits
+        texts = torch.cat([self.prompt[rows], written], dim=1)
+        return best_after(self.plan, texts, out.logits[:, -1], count)
 
-    def processed(self, rows: Tensor, written: Tensor, scores: Tensor) -> Tensor:
-        """Process scores as ``generate`` does; see `Reader`.
 
-        Parameters
-        ----------
-        rows, written, scores
-            Searches of the rows, what is written, and the scores of what follows.
-        """
-        return self.plan.processors(torch.cat([self.prompt[rows], written], dim=1), scores)
+def best_after(plan: Plan, texts: Tensor, logits: Tensor, count: int) -> Best:
+    """Find what best follows each of R texts as ``generate`` ranks it; see `best_of`.
+
+    Parameters
+    ----------
+    plan
+        How to search.
+    texts
+        What is written with what hypotheses start with, [R, n].
+    logits
+        Scores of what follows, [R, V].
+    count
+        How many continuations.
+    """
+    return best_of(
+        plan.rule, logits, count, lambda part, scores: plan.processors(texts[part], scores)
+    )

@@ -9,10 +9,9 @@ both ways. Where the two differ, settings are beyond these rules, or rounding co
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from headtool.models.examples import Batch, Row
@@ -20,18 +19,17 @@ from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.encodings import Encodings, sources
 from headtool.models.huggingface.generation import DEFAULT_LENGTH, HuggingFaceGenerator
 from headtool.models.huggingface.plans import Plan, plan_by
-from headtool.models.huggingface.shared_search import search
-from headtool.models.huggingface.source_reader import Source, SourceReader
+from headtool.models.huggingface.source_searches import SourceSearches
 
 __all__ = ["Translation"]
 
 _CHECKED = 4  # sentences
 
-_PREFIXES = 1_024  # of one step, in one forward pass
-
 
 class Translation(HuggingFaceGenerator):
     """Translates, or writes summaries, with an encoder-decoder model."""
+
+    _drafts = False
 
     def _limited(self, settings: Any, longest: int | None) -> int:
         own = settings.max_new_tokens
@@ -63,21 +61,19 @@ class Translation(HuggingFaceGenerator):
         plan = self._plan(encodings) if numbers and self._shares else None
         if plan is None:
             return self._from_scratch(encodings, masks)
-        whole = self._searched(plan, encodings, [{}], [0] * len(batch), range(len(batch)))
-        if not self._checked:
-            self._checked, self._shares = True, self._agrees(whole, encodings)
-            if not self._shares:
-                return self._from_scratch(encodings, masks)
-        rows = [list(whole) for _ in range(1 + len(masks))]
-        pairs = [(number, place) for number in numbers for place in range(len(batch))]
-        at_once = max(len(batch), _PREFIXES // plan.rule.beam)
-        for start in range(0, len(pairs), at_once):
-            part = pairs[start : start + at_once]
-            owners, places = map(list, zip(*part, strict=True))
-            found = self._searched(plan, encodings, masks, owners, places)
-            for (number, place), ids in zip(part, found, strict=True):
-                rows[1 + number][place] = ids
-        return rows
+        searches = SourceSearches(
+            self.model, plan, encodings, masks, partial(self._again, encodings)
+        )
+        whole = searches.whole()
+        if not self._checked and searches.pays:
+            some = searches.decided[:_CHECKED]
+            self._checked, self._shares = True, self._agrees(whole, encodings, some)
+            self._drafts = (
+                self._shares and plan.rule.beam == 1 and searches.drafts_work(whole, some)
+            )
+        if not self._shares:
+            return self._from_scratch(encodings, masks)
+        return searches.masked(whole, drafts=self._drafts)
 
     def _from_scratch(self, encodings: Encodings, masks: Sequence[Gates]) -> list[list[list[int]]]:
         """Search with all heads open and under each mask, but encode what no mask changes once."""
@@ -87,36 +83,6 @@ class Translation(HuggingFaceGenerator):
             owners = [number] * len(everyone)
             rows.append(self._again(encodings, masks, owners, everyone) if gates else rows[0])
         return rows
-
-    def _searched(
-        self,
-        plan: Plan,
-        encodings: Encodings,
-        masks: Sequence[Gates],
-        owners: Sequence[int],
-        places: Sequence[int],
-    ) -> list[list[int]]:
-        """Search pairs of a mask and a sentence, and anew with ``generate`` where it is a tie."""
-        index = torch.tensor(list(places), device=self.model.device)
-
-        def gate(rows: Tensor) -> AbstractContextManager[None]:
-            return encodings.gated(masks, [owners[row] for row in rows.tolist()])
-
-        source = Source(
-            encodings.states(masks, owners, places),
-            encodings.inputs(places).get("attention_mask"),
-            gate,
-        )
-        reader = SourceReader(self.module, plan, plan.prompt[index], source)
-        found = search(plan.rule, torch.full_like(index, plan.longest), reader)
-        tied = found.tied.nonzero().squeeze(1).tolist()
-        if tied:
-            again = self._again(
-                encodings, masks, [owners[i] for i in tied], [places[i] for i in tied]
-            )
-            for row, ids in zip(tied, again, strict=True):
-                found.hypotheses[row] = ids
-        return found.hypotheses
 
     def _again(
         self,
@@ -131,11 +97,12 @@ class Translation(HuggingFaceGenerator):
         with encodings.gated(masks, beams):
             return self._rows(self._generate(encodings.inputs(places), states))
 
-    def _agrees(self, found: Sequence[list[int]], encodings: Encodings) -> bool:
+    def _agrees(
+        self, found: Sequence[list[int]], encodings: Encodings, places: Sequence[int]
+    ) -> bool:
         """Whether ``generate`` writes the same with all heads open; a check of this whole way."""
-        some = range(min(len(found), _CHECKED))
-        plain = self._again(encodings, [{}], [0] * len(some), some)
-        return self.texts(found[: len(some)]) == self.texts(plain)
+        plain = self._again(encodings, [{}], [0] * len(places), places)
+        return self.texts([found[place] for place in places]) == self.texts(plain)
 
     def _plan(self, encodings: Encodings) -> Plan | None:
         """What ``generate`` makes of the settings; None for what only it itself does."""
