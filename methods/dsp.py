@@ -121,10 +121,10 @@ class Dsp(GateTraining):
     >>> scores = dsp.score(model, examples)
     >>> int(scores.frame["kept"].sum())
     24
-    >>> scores.tables["evaluation"][["model", "heads", "accuracy"]]
-                              model  heads  accuracy
-    0                   whole model     32       1.0
-    1  kept heads, original weights     24       0.5
+    >>> scores.tables["evaluation"][["model", "heads"]]
+                              model  heads
+    0                   whole model     32
+    1  kept heads, original weights     24
     """
 
     name: ClassVar[str] = "dsp"
