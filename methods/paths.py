@@ -19,7 +19,7 @@ from headtool.attention.watching import AttentionWatch
 from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
-from headtool.engine.stepping import Stepping, joined
+from headtool.engine.stepping import Stepping, batches_of, joined
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.errors import HeadtoolError
 from headtool.heads import AttentionSite
@@ -87,7 +87,7 @@ def along_inputs(
     found = np.zeros((len(examples), model.sites.n_heads))
     with frozen(model.module):
         for unit, result in run_units(
-            cut(examples.batches()),
+            cut(batches_of(model, examples)),
             lambda: Stepping(
                 partial(_through_heads, model, examples, steps, others),
                 joined(0),
@@ -256,7 +256,7 @@ def along_attention(
     found = {"largest": np.zeros(shape), "total": np.zeros(shape)}
     with frozen(model.module):
         for unit, result in run_units(
-            cut(examples.batches()),
+            cut(batches_of(model, examples)),
             lambda: Stepping(
                 partial(_attributed, model, examples, site, number, steps),
                 joined(0),

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
-from headtool.engine.stepping import Stepping, joined
+from headtool.engine.stepping import Stepping, batches_of, joined
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import AttentionSite
 from headtool.methods.relevance_rules import relevance_rules
@@ -78,7 +78,7 @@ def propagate(
     explained = np.zeros(len(examples))
     with frozen(model.module):
         for unit, result in run_units(
-            cut(examples.batches()),
+            cut(batches_of(model, examples)),
             lambda: Stepping(
                 partial(_propagated, model, examples, rule), joined(0), model, examples, "relevance"
             ),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from headtool.engine.replay import Replay
+from headtool.engine.stepping import batches_of
 from headtool.engine.units import MASKS_PER_UNIT, Unit
 from headtool.heads import HeadMask, Sites
 from headtool.metrics.base import Metric
@@ -103,7 +104,9 @@ def size_of(
     return Size(len(examples), sites.n_heads, len(sites), share, beam)
 
 
-def phase_of(name: str, passes: Passes, examples: Examples, *, masks: int = 0) -> Phase:
+def phase_of(
+    name: str, passes: Passes, model: ModelAdapter, examples: Examples, *, masks: int = 0
+) -> Phase:
     """Make a phase of a plan.
 
     Parameters
@@ -112,14 +115,14 @@ def phase_of(name: str, passes: Passes, examples: Examples, *, masks: int = 0) -
         Its name.
     passes
         The passes.
-    examples
+    model, examples
         What they are over.
     masks
         How many masks are run; without any, a unit of work is a batch.
     """
     tokens = int(examples.lengths.sum())
     length = float((examples.lengths.astype(float) ** 2).sum() / max(1, tokens))
-    tight = masks > 0 and not passes.decoded
-    batches = len(examples.batches(tight=tight)) if passes.weight and not passes.steps else 0
-    units = batches * max(1, math.ceil(masks / MASKS_PER_UNIT))
+    batches = examples.batches() if passes.decoded else batches_of(model, examples)
+    units = 0 if passes.steps or not passes.weight else len(batches)
+    units *= max(1, math.ceil(masks / MASKS_PER_UNIT))
     return Phase(name, passes, len(examples), tokens, length, units)

@@ -17,7 +17,7 @@ from headtool.engine.counting import unit_work
 from headtool.engine.freezing import frozen
 from headtool.engine.passes import finite_forward
 from headtool.engine.replacement import Fill
-from headtool.engine.stepping import Stepping, joined
+from headtool.engine.stepping import Stepping, batches_of, joined
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import AttentionSite, Sites
 from headtool.models.base import ModelAdapter
@@ -131,7 +131,7 @@ def differentiate(
     }
     with frozen(model.module):
         for unit, result in run_units(
-            cut(examples.batches()),
+            cut(batches_of(model, examples)),
             lambda: Stepping(
                 partial(_gradients, model, examples, gate, fill, rules, asked),
                 joined(0),

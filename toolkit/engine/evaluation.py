@@ -11,7 +11,7 @@ from headtool.engine.counting import mask_shares, unit_tokens
 from headtool.engine.passes import mask_gates
 from headtool.engine.replacement import Replacement, Zero
 from headtool.engine.running import Runner
-from headtool.engine.stepping import Stepping, joined
+from headtool.engine.stepping import Stepping, batches_of, joined
 from headtool.engine.store import UnitStore
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_turn, run_units
 from headtool.heads import HeadMask
@@ -62,9 +62,8 @@ def evaluate(
     chained
         Whether each mask starts from the mask before it instead of from the whole model: where they
         first differ. It pays where many heads are closed and few change from mask to mask. None:
-        in batches that leave room for few masks beside them; and examples that fit into one batch
-        are cut into several with little padding, which masks fill. It pays where most masks close
-        heads of the first layer.
+        in batches that few masks would share. It pays where most masks close heads of the first
+        layer.
     divergence
         Whether the outcomes also have ``kl``: how far the masked model's predictions are from the
         whole one's, summed over the scored tokens. It takes memory for all of a batch's logits.
@@ -113,11 +112,7 @@ def evaluate(
         )
         return Stepping(runner.run, joined(1), model, rows, _LABEL, repeats=True)
 
-    batches = rows.batches()
-    alone = chained is False and len(masks) > 0 and model.device.type == "cpu"
-    if alone or (chained is None and len(batches) == 1):
-        batches = rows.batches(tight=True)
-    units = cut(batches, len(masks))
+    units = cut(batches_of(model, rows), len(masks))
     shares = mask_shares(model, masks, chained=bool(chained))
     once = 2.0 if replacement is not None and replacement.aligned else 1.0  # donors run as well
 

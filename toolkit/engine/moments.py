@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from headtool.engine.stepping import Stepping, added
+from headtool.engine.stepping import Stepping, added, batches_of
 from headtool.engine.units import Unit, UnitResult, cut
 from headtool.heads import AttentionSite
 from headtool.models.base import ModelAdapter
@@ -38,7 +38,7 @@ def moments(
     dict
         By site, the means [H, D] and standard deviations [H, 1], which are one for all channels.
     """
-    batches = examples.batches()
+    batches = batches_of(model, examples)
     shown = counted(
         progress,
         cut(batches),

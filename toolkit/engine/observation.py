@@ -13,7 +13,7 @@ from torch import Tensor
 
 from headtool.attention.watching import AttentionWatch
 from headtool.engine.counting import unit_work
-from headtool.engine.stepping import Stepping
+from headtool.engine.stepping import Stepping, batches_of
 from headtool.engine.units import Executor, Unit, UnitResult, cut, in_order, in_turn, run_units
 from headtool.heads import AttentionSite
 from headtool.models.base import ModelAdapter
@@ -117,7 +117,7 @@ def observe(
     """
     check_wrapped(model)
     done = run_units(
-        cut(examples.batches()),
+        cut(batches_of(model, examples)),
         lambda: Stepping(
             partial(_summaries, model, examples, statistics), _side_by_side, model, examples, _LABEL
         ),

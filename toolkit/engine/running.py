@@ -129,8 +129,9 @@ class Runner:
             self.bases.clear()  # one batch's recordings at a time
             self.index = index
         batch = self.model.collate(self.examples, index)
-        chained = self._room(batch) < _ROOMY if self.chained is None else self.chained
-        copies = 1 if chained or self.replay is None else self._copies(batch)
+        copies = 1 if self.chained or self.replay is None else self._copies(batch)
+        chained = copies < _ROOMY if self.chained is None else self.chained
+        copies = 1 if chained else copies
         base = self._base(batch, copies)
         yield 0, base.row(0, len(index))
         if base.recording is None:

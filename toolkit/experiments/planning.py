@@ -14,6 +14,7 @@ from headtool.engine.counting import phase_of, size_of
 from headtool.engine.measurement import Measures
 from headtool.engine.metering import Meter
 from headtool.engine.rounding import rounding_work
+from headtool.engine.stepping import batches_of
 from headtool.experiments.model_cost import ModelCost, model_cost
 from headtool.heads import Sites
 from headtool.methods.base import Method
@@ -171,7 +172,7 @@ class Sketch:
             As for `headtool.engine.counting.phase_of`.
         """
         self._batch_tokens = max(self._batch_tokens, examples.batch_tokens)
-        self._phases.append(phase_of(name, passes, examples, masks=masks))
+        self._phases.append(phase_of(name, passes, self.model, examples, masks=masks))
 
     def masks(
         self,
@@ -339,7 +340,7 @@ def _speed(model: ModelAdapter, examples: Examples) -> float:
     import torch
 
     order = np.argsort(examples.lengths, kind="stable")
-    batches = examples.batches()
+    batches = batches_of(model, examples)
     with torch.inference_mode():
         speed = _once(model, examples, order[:1])
         middle = batches[len(batches) // 2]
