@@ -55,7 +55,7 @@ class Reader(Protocol):
         ...
 
 
-def search(rule: Rule, longest: Tensor, reader: Reader) -> Greedy:
+def search(rule: Rule, longest: Tensor, reader: Reader, ties: float | None = None) -> Greedy:
     """Run searches side by side to their end.
 
     Parameters
@@ -66,11 +66,13 @@ def search(rule: Rule, longest: Tensor, reader: Reader) -> Greedy:
         Most tokens that each writes, [P].
     reader
         The model.
+    ties
+        With more, the search is given up, and what is not decided counts as a tie.
 
     Returns
     -------
     Greedy
-        The searches, all decided.
+        The searches, each decided or tied.
     """
     beam = rule.beam
     searches = (Beams if beam > 1 else Greedy)(longest, rule)
@@ -80,6 +82,9 @@ def search(rule: Rule, longest: Tensor, reader: Reader) -> Greedy:
     places = searches.ids[:, None].expand(-1, beam)  # of the live prefixes in the last pass
     while True:
         step = searches.step(values, tokens)
+        if ties is not None and int(searches.tied.sum()) > ties:
+            searches.tied[searches.ids] = True
+            return searches
         if not len(searches.ids):
             return searches
         places = places[step.going].gather(1, step.parents)

@@ -88,7 +88,7 @@ class SourceSearches:
     def whole(self) -> list[list[int]]:
         """Search with all heads open, [B]."""
         pairs = [(0, place) for place in self.everyone]
-        found = self._searched([{}], pairs)
+        found = self._searched([{}], pairs, _TIED * len(pairs))
         self.searched, self.ties = len(pairs), len(pairs) - len(found)
         self.decided = [place for _, place in found]
         tied = [pair for pair in pairs if pair not in found]
@@ -161,8 +161,10 @@ class SourceSearches:
             found |= zip(part, self.again(masks, *_columns(part)), strict=True)
         return found
 
-    def _searched(self, masks: Sequence[Gates], pairs: Sequence[Pair]) -> dict[Pair, list[int]]:
-        """Search from the beginning; pairs with a tie are left out."""
+    def _searched(
+        self, masks: Sequence[Gates], pairs: Sequence[Pair], ties: float | None = None
+    ) -> dict[Pair, list[int]]:
+        """Search from the beginning; pairs with a tie are left out, all if there are too many."""
         owners, places = _columns(pairs)
         source = Source(
             self.encodings.states(masks, owners, places),
@@ -172,7 +174,7 @@ class SourceSearches:
         index = torch.tensor(places, device=self.model.device)
         module = cast(Any, self.model.module)
         reader = SourceReader(module, self.plan, self.plan.prompt[index], source)
-        found = search(self.plan.rule, torch.full_like(index, self.plan.longest), reader)
+        found = search(self.plan.rule, torch.full_like(index, self.plan.longest), reader, ties)
         return _decided(pairs, found)
 
     def _gate(
