@@ -38,8 +38,8 @@ def _best(contents: Contents) -> str:
         return ""
     won = [str(row["method_x"]) for row in groups["won"]]
     if len(contents.methods) == 1:
-        is_shown = "chooses" if won else "is not shown to choose"
-        return f"{contents.methods[0]} {is_shown} better than random masks"
+        is_shown = "chooses better than" if won else "is not shown to choose better than lucky"
+        return f"{contents.methods[0]} {is_shown} random masks"
     beats = _beats(contents)
     beaten = {loser for losers in beats.values() for loser in losers}
     if won:
@@ -51,9 +51,9 @@ def _best(contents: Contents) -> str:
     if unbeaten and losers:
         return (
             f"{listed(unbeaten)} {_choose(unbeaten)} better than {_counted(losers, contents)}, but "
-            "no method is shown to choose better than random masks"
+            "no method is shown to choose better than lucky random masks"
         )
-    return "no method is shown to choose better than random masks"
+    return "no method is shown to choose better than lucky random masks"
 
 
 def _worse(lost: Sequence[Mapping[str, Any]]) -> str:

@@ -45,7 +45,7 @@ def test_masks_that_match_layers_are_no_reason_to_call_a_method_best(contents: C
     }
     open_ = tests.assign(**unclear)
     text = headline(with_tables(contents, curve_tests=open_))
-    assert text.startswith("No method is shown to choose better than random masks")
+    assert text.startswith("No method is shown to choose better than lucky random masks")
 
 
 def test_methods_differ_though_none_is_shown_to_beat_random_masks(contents: Contents) -> None:
@@ -58,7 +58,7 @@ def test_methods_differ_though_none_is_shown_to_beat_random_masks(contents: Cont
     assert float(lost.loc[pair, "area"].iloc[0]) > 0
     assert headline(with_tables(contents, curve_tests=lost)).startswith(
         "Gradient chooses better than confidence, but no method is shown to choose better than "
-        "random masks; "
+        "lucky random masks; "
     )
 
 
