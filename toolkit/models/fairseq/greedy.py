@@ -66,7 +66,8 @@ class GreedySearches:
             Per row, the examples where rounding decided something, boolean [examples].
         """
         encoded = self.passes.encode(batch.inputs["src_tokens"])
-        whole, ties = self._search(encoded.source)
+        lines = self._pool(encoded.source, 1 + len(masks), filling)
+        whole, ties = self._search(encoded.source, lines)
         hypotheses = [whole, *(list(whole) for _ in masks)]
         numbers = [number for number, gates in enumerate(masks) if gates]
         tied = [ties, *(torch.zeros_like(ties) if gates else ties for gates in masks)]
@@ -74,19 +75,31 @@ class GreedySearches:
             return hypotheses, tied
         order = MaskOrder(self.passes, [masks[number] for number in numbers], filling)
         rows = [1 + numbers[number] for number in order.order]
-        for line in self._written(whole, encoded, order):
+        for line in self._written(whole, encoded, order, lines):
             row, sentence = divmod(line.owner, len(whole))
             hypotheses[rows[row]][sentence] = line.tokens
             tied[rows[row]][sentence] = line.tied
         return hypotheses, tied
 
-    def _search(self, source: Source) -> tuple[list[list[int]], Tensor]:
+    def _pool(self, source: Source, runs: int, filling: Filling) -> Lines:
+        """Make room for what is written; it is used again, as new memory is slow."""
+        positions = 32
+        most = self._lines(positions, source)
+        return Lines(
+            self.passes,
+            self.vocabulary,
+            filling,
+            lines=min(3 * most // 2, runs * len(source.bias)),
+            positions=positions,
+            width=source.bias.shape[3],
+        )
+
+    def _search(self, source: Source, lines: Lines) -> tuple[list[list[int]], Tensor]:
         """Search with all heads open; hypotheses, and where rounding decided something."""
         size, device = len(source.bias), source.bias.device
         found: list[list[int]] = [[]] * size
         tied = torch.zeros(size, dtype=torch.bool, device=device)
         most = self._lines(32, source)
-        lines = Lines(self.passes, self.vocabulary, None, lines=min(size, most), positions=32)
         for first in range(0, size, most):
             some = torch.arange(first, min(first + most, size), device=device)
             none = torch.zeros_like(some)
@@ -105,18 +118,11 @@ class GreedySearches:
     # -- masks ------------------------------------------------------------------------------
 
     def _written(
-        self, whole: Sequence[list[int]], encoded: Encoded, masks: MaskOrder
+        self, whole: Sequence[list[int]], encoded: Encoded, masks: MaskOrder, lines: Lines
     ) -> Iterator[Line]:
         """What masks write differently; the owner is the mask's row x sentences + the sentence."""
         longest = 1 + max(map(len, whole))
         most = self._lines(longest, encoded.source)
-        lines = Lines(
-            self.passes,
-            self.vocabulary,
-            masks.filling,
-            lines=min(2 * most, len(whole) * len(masks)),
-            positions=longest + longest // 4,
-        )
         for known in self._recorded(whole, encoded):
             for part in blocks(known.tree.sizes.tolist(), _ROWS // len(masks)):
                 verified = verify(self.passes, known, masks, part)

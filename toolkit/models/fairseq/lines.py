@@ -85,8 +85,9 @@ class Lines:
         How they are computed.
     filling
         What closed heads put out; None for zero.
-    lines, positions
-        How many hypotheses, and how long ones, to make room for; more is made when needed.
+    lines, positions, width
+        How many hypotheses, how long ones and sources of how many symbols to make room for; more is
+        made when needed, which takes time.
     """
 
     def __init__(
@@ -97,9 +98,10 @@ class Lines:
         *,
         lines: int,
         positions: int,
+        width: int,
     ) -> None:
         self.passes, self.vocabulary, self.filling = passes, vocabulary, filling
-        self.room = lines, widened(positions)
+        self.room = lines, widened(positions), width
         self.count = 0  # those in use come first
         self.numbers: dict[str, Tensor] = {}  # [L] each
         self.tokens = torch.empty(0)
@@ -117,7 +119,7 @@ class Lines:
         Parameters
         ----------
         new
-            The hypotheses.
+            The hypotheses, with gates at the same sites as those that are being written.
         """
         size, (positions, width) = len(new.owner), (new.tokens.shape[1], new.source.bias.shape[3])
         self._reserve(size, positions, width, new)
@@ -149,12 +151,18 @@ class Lines:
                 each = keys.shape[1] * keys.shape[3]
                 self.source_keys.append(keys.new_empty((0, each, 0)))
                 self.source_values.append(values.new_empty((0, 0, each)))
-            self.gates = {site: gates[:0] for site, gates in new.gates.items()}
+        if not self.count:
+            self.gates = {
+                site: gates.new_empty((len(self.tokens), gates.shape[1]))
+                for site, gates in new.gates.items()
+            }
         lines, longest = len(self.tokens), self.tokens.shape[1]
         if self.count + size > lines:
             lines = max(self.count + size, 3 * lines // 2, self.room[0])
         if positions > longest:
             longest = widened(max(positions, 3 * longest // 2, self.room[1]))
+        if width > self.bias.shape[2]:
+            width = max(width, self.room[2])
         width = max(width, self.bias.shape[2])
         if (lines, longest, width) == (*self.tokens.shape, self.bias.shape[2]):
             return

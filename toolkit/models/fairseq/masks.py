@@ -22,7 +22,7 @@ from headtool.models.generation import Filling, Gates
 
 __all__ = ["MaskedSearches", "some"]
 
-_MEMORY = 2**26  # bytes of keys and values that are kept at the same time; more is slower
+_MEMORY = 2**27  # bytes of keys and values that are kept at the same time
 _ROWS = 1_024  # verified at once: what fits into the processor's cache
 
 
@@ -79,8 +79,9 @@ class MaskedSearches:
         if not numbers:
             return hypotheses, tied
         order = MaskOrder(self.passes, [masks[number] for number in numbers], filling)
+        rooms = [encoded.source.bias.new_empty((0, 2 * width)) for width in self.passes.widths]
         for known in self._recorded(visits, encoded, len(order)):
-            found = self._search_masks(known, order)
+            found = self._search_masks(known, order, rooms)
             places = known.sentences.tolist()
             for row, which in enumerate(order.order):
                 number = numbers[which]
@@ -133,11 +134,11 @@ class MaskedSearches:
 
     # -- masks ------------------------------------------------------------------------------
 
-    def _search_masks(self, known: Recorded, masks: MaskOrder) -> BeamSearch:
-        """Search some sentences under all masks."""
+    def _search_masks(self, known: Recorded, masks: MaskOrder, rooms: list[Tensor]) -> BeamSearch:
+        """Search some sentences under all masks; `rooms` hold keys and values, and are reused."""
         tree, size, count = known.tree, len(known.sentences), len(masks)
         device = known.sentences.device
-        memory = _memory(known, masks)
+        memory = _memory(known, masks, rooms)
         sources = [known.source]
         source_rows = torch.arange(size, device=device).repeat(count, 1)
         shape = (count, len(tree.tokens), self.vocabulary.count)
@@ -182,13 +183,17 @@ class MaskedSearches:
         )
         search = self.searches(count * size)
         search_lazily(search, writer)
+        rooms[:] = memory.stores
         return search
 
 
-def _memory(known: Recorded, masks: MaskOrder) -> Memory:
-    """Make room for keys and values; up to a masked layer they are those of the whole model."""
+def _memory(known: Recorded, masks: MaskOrder, rooms: Sequence[Tensor]) -> Memory:
+    """Make room for keys and values; up to a masked layer they are those of the whole model.
+
+    New memory is slow: rooms that are large enough are used again.
+    """
     stores, starts, bases = [], [], []
-    for layer, keys in enumerate(known.keys):
+    for layer, (keys, room) in enumerate(zip(known.keys, rooms, strict=True)):
         base, filled = [], len(keys)
         for row in range(len(masks)):
             if layer <= masks.shared_to(row):
@@ -197,7 +202,8 @@ def _memory(known: Recorded, masks: MaskOrder) -> Memory:
                 base.append(filled + known.tree.begins)
                 filled += len(keys)
         # Masked searches ask for some prefixes more than those in the tree.
-        store = keys.new_empty((filled + len(masks) * len(keys) // 4, keys.shape[1]))
+        needed = filled + len(masks) * len(keys) // 4
+        store = room if len(room) >= needed else room.new_empty((needed, room.shape[1]))
         store[: len(keys)] = keys
         stores.append(store)
         starts.append(filled)
