@@ -28,6 +28,8 @@ __all__ = ["Bytes", "Parcel", "pack_model", "pack_work", "unpack_model", "unpack
 Bytes = NDArray[np.uint8]
 """Bytes that need no copy on their way through Ray's object store."""
 
+_LINE = 64  # bytes of a line of the processor's cache; PyTorch's memory begins at one
+
 
 @dataclass(frozen=True)
 class Parcel:
@@ -142,7 +144,7 @@ class _TensorPickler(cloudpickle.Pickler):  # type: ignore[misc]
     def reducer_override(self, obj: Any) -> Any:
         if type(obj) is Tensor and obj.layout == torch.strided:
             form = obj.dtype, tuple(obj.shape), obj.requires_grad, obj.device.type
-            return _rebuilt, (self.array(obj), *form)
+            return _rebuilt, (self.array(obj), *form, obj.data_ptr() % _LINE)
         return super().reducer_override(obj)
 
     def array(self, tensor: Tensor) -> Any:
@@ -219,10 +221,20 @@ def _moving(kind: str, device: torch.device) -> Iterator[None]:
 
 
 def _rebuilt(
-    array: Any, dtype: torch.dtype, shape: tuple[int, ...], requires_grad: bool, kind: str
+    array: Any,
+    dtype: torch.dtype,
+    shape: tuple[int, ...],
+    requires_grad: bool,
+    kind: str,
+    offset: int,
 ) -> Tensor:
-    """Make a tensor of its bytes again, with memory of its own."""
-    flat = torch.empty(math.prod(shape), dtype=dtype)
+    """Make a tensor of its bytes again, with memory of its own.
+
+    It lies as it did in a line of the processor's cache. Where weights of a mapped file begin
+    inside of one, products with few rows round otherwise.
+    """
+    skipped = offset // dtype.itemsize
+    flat = torch.empty(skipped + math.prod(shape), dtype=dtype)[skipped:]
     if flat.numel():
         flat.view(torch.uint8).numpy()[:] = np.frombuffer(array, dtype=np.uint8)
     moved, device = _moves[-1]
