@@ -36,6 +36,7 @@ _LOADERS = {
 _NAMES = ("builtin:", "hub:", "memory:")
 _SCHEME = re.compile(r"[a-z][a-z-]*:")
 _ON_HUB = re.compile(r"[\w.-]+/[\w.-]+")
+_CODE = re.compile(r"\\`((?:\w|\\_|-)+)\\`")  # names of options, as they are escaped
 _SIZES = {
     "parameters": "parameters",
     "attention_parameters": "of attention",
@@ -121,7 +122,7 @@ class Card:
             yield from ("## Size", "", *self._sizes(), "")
         if self.notes:
             yield from ("## To keep in mind", "")
-            yield from (f"- {escape_markdown(sentence(note))}" for note in self.notes)
+            yield from (f"- {_with_code(sentence(note))}" for note in self.notes)
 
     def _front(self) -> Iterator[str]:
         """YAML that the hub reads; JSON's strings are strings of YAML."""
@@ -235,6 +236,11 @@ class Card:
             f"Operations are those of {length} tokens. Time was not measured here; "
             "`headtool speed --pruned` does so on your machine.",
         )
+
+
+def _with_code(text: str) -> str:
+    """Escape a note, but for the names of options in it."""
+    return _CODE.sub(lambda found: f"`{found[1]}`".replace("\\", ""), escape_markdown(text))
 
 
 def _end(spec: str) -> str:

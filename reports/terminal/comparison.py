@@ -35,6 +35,7 @@ _STATUS = {
 _NAMED = 12  # heads that a line names
 _ROUNDING = 1e-12  # a difference below this is zero
 _SHOWN_SHARES = (0.1, 0.2, 0.5)
+_FEW = "; methods that leave the race early are placed by few examples"
 
 
 def comparison_tables(comparison: Comparison, *, verdict: str = "") -> Iterator[RenderableType]:
@@ -194,10 +195,12 @@ def _curves(comparison: Comparison) -> Iterator[RenderableType]:
         if len(tests):
             several = kind == "all" and len(comparison.settings.get("replicates", {})) > 1
             over = ", mean over the models" if several else ""
+            few = "" if comparison.settings.get("draws") else _FEW
             yield Text(
                 f"area between curves: mean distance{over}, positive where the first is better. p "
-                "corrected: could other examples turn it around? p beside draws beaten: could "
-                "random masks do as well (or as badly), with all methods counted?",
+                "corrected tests whether it would hold on other examples; the p beside draws "
+                "beaten, whether one random mask would do as well (or as badly), with all methods "
+                f"counted{few}.",
                 style="dim",
             )
             yield plain_table(_test_table(tests), keys=2)

@@ -151,8 +151,8 @@ def _halves(count: int, spec: str, seed: int) -> tuple[NDArray[np.int64], NDArra
     """Two random halves, each in the order of the data; the second is larger by one if any."""
     if count < _LEAST:
         raise HeadtoolError(
-            f"{spec} has {count} examples, and a half of them selects heads while the other "
-            f"evaluates them, which takes {_LEAST}; give more, or another data set with "
+            f"{spec} gives {count} examples, too few to select heads on one half and evaluate "
+            f"them on the other, which takes {_LEAST}; give more, or another data set with "
             "`select_data`"
         )
     order = np.random.default_rng([seed, 11]).permutation(count)
