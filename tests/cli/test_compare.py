@@ -590,7 +590,7 @@ BAD = [
         ["--stability", "and 3 of", "below 4", "leave out --stability"],
     ),
     ("selecting by itself", "compare --select-data {copy}", ["holds the same as"]),
-    ("too few examples", "compare --limit 3", ["has 3 examples", "--select-data"]),
+    ("too few examples", "compare --limit 3", ["gives 3 examples", "--select-data"]),
     ("one example", "compare --data {one}", ["one.tsv has one example", "give more"]),
     ("force alone", "compare --force", ["--force replaces a run at --out", "give --out"]),
     ("beam", "compare --beam 2", ["--beam is for metrics that decode"]),
