@@ -8,7 +8,10 @@ import torch
 from torch import Tensor, nn
 from transformers.cache_utils import DynamicCache, DynamicLayer
 
-__all__ = ["GrowingCache"]
+__all__ = ["GrowingCache", "Layers"]
+
+Layers = list[tuple[Tensor, Tensor]]
+"""Keys and values of each layer, [R, heads, T, D] each."""
 
 _ROOM = 32  # columns that are added at a time
 
@@ -78,7 +81,7 @@ class GrowingCache(DynamicCache):
         Keys and values of each layer, [P, heads, T, D] each; they may be written to.
     """
 
-    def __init__(self, layers: list[tuple[Tensor, Tensor]]) -> None:
+    def __init__(self, layers: Layers) -> None:
         super().__init__()
         self.growing = [_GrowingLayer(keys, values) for keys, values in layers]
         self.layers = [*self.growing]
@@ -108,7 +111,7 @@ class GrowingCache(DynamicCache):
                 layer.take(places)
         self.origins = origins
 
-    def joined(self, stay: Tensor, layers: list[tuple[Tensor, Tensor]]) -> None:
+    def joined(self, stay: Tensor, layers: Layers) -> None:
         """Keep some of the rows, and append others.
 
         Parameters

@@ -17,16 +17,13 @@ from torch import Tensor, nn
 
 from headtool.attention.patching import answering
 from headtool.models.generation import Filling, Gates
-from headtool.models.huggingface.growing_cache import GrowingCache
+from headtool.models.huggingface.growing_cache import GrowingCache, Layers
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.models.huggingface.plans import Plan
 from headtool.models.huggingface.rows import blocks_of, gated, taken
 from headtool.models.huggingface.shared_search import Best, best_of
 
 __all__ = ["Prefix", "PrefixReader", "Recorded", "places_of", "processed"]
-
-Layers = list[tuple[Tensor, Tensor]]
-"""Keys and values of each layer, [R, heads, T, D] each."""
 
 
 def places_of(module: Any, real: Tensor) -> dict[str, Tensor]:
@@ -269,8 +266,7 @@ class PrefixReader:
         Parameters
         ----------
         searches, places, written, count
-            Searches that go on, rows that are continued, what is written, and how many
-            continuations.
+            As for `Reader.go_on`.
         """
         rows = searches.repeat_interleave(len(places) // len(searches))
         self.cache.continued(places)

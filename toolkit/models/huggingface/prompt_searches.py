@@ -16,6 +16,7 @@ from torch import Tensor
 from headtool.errors import HeadtoolError
 from headtool.models.generation import Filling, Gates
 from headtool.models.huggingface.beams import Greedy
+from headtool.models.huggingface.growing_cache import Layers
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.models.huggingface.plans import Plan
 from headtool.models.huggingface.prefixes import Prefix, PrefixReader, Recorded, processed
@@ -158,7 +159,7 @@ class PromptSearches:
         pairs: list[Pair],
         whole: Sequence[Sequence[int]],
         logits: Tensor,
-        layers: list[tuple[Tensor, Tensor]],
+        layers: Layers,
     ) -> tuple[_Start, list[Pair]]:
         """Find how far each pair writes what the whole model writes; where not, and ties."""
         device = logits.device

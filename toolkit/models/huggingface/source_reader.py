@@ -84,8 +84,7 @@ class SourceReader:
         Parameters
         ----------
         searches, places, written, count
-            Searches that go on, rows that are continued, what is written, and how many
-            continuations.
+            As for `Reader.go_on`.
         """
         assert self.crossing is not None
         rows = searches.repeat_interleave(self.plan.rule.beam)

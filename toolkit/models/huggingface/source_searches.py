@@ -18,7 +18,8 @@ from torch import Tensor
 
 from headtool.models.generation import Gates
 from headtool.models.huggingface.beams import Greedy
-from headtool.models.huggingface.drafts import Begun, BegunReader, Drafts
+from headtool.models.huggingface.begun import Begun, BegunReader
+from headtool.models.huggingface.drafts import Drafts
 from headtool.models.huggingface.encodings import Encodings
 from headtool.models.huggingface.network import HuggingFaceNetwork
 from headtool.models.huggingface.plans import Plan
