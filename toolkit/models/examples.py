@@ -157,7 +157,7 @@ class Examples:
         Parameters
         ----------
         tight
-            Whether there are more and smaller batches with less padding, for masks to fill.
+            Whether there are more and smaller batches with less padding.
         """
         shapes = [row.get("shape", ()) for row in self.rows]  # arrays are not padded
         batches = []
